@@ -324,6 +324,8 @@ def main(compare: Sequence[str] = (), rounds: int = 15) -> None:
         torch = optional.load("torch", needed_for="--compare torch", install="torch")
     before = dj.get_num_threads()
     for name, network in NETWORKS.items():
+        if torch is not None:
+            torch._dynamo.reset()  # else its limit of recompilations leaves the others uncompiled
         for batch in network.batches:
             for threads in dict.fromkeys((1, os.cpu_count() or 1)):
                 dj.set_num_threads(threads)

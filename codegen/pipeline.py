@@ -33,7 +33,7 @@ from dynajit.codegen.device.pipeline import DEFAULT, Launching, is_on_gpu, keeps
 from dynajit.codegen.device.program import DeviceBlueprint
 from dynajit.codegen.device.sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops.loop_ir import Buffer, MatmulKernel, NativeKernel, PanelKernel
-from dynajit.codegen.plan import fusion, in_place, joining, lowering, memory
+from dynajit.codegen.plan import epilogues, fusion, in_place, joining, lowering, memory
 from dynajit.codegen.plan.memory import Layout
 from dynajit.codegen.plan.product_forms import rewrite_products
 from dynajit.codegen.plan.shared_products import share_products
@@ -360,6 +360,8 @@ def generate(
         buffers = plan.storage.buffers
         shown = frozenset(buffers[o] for o in graph.outputs if isinstance(o, Node) and o in buffers)
         kernels = panels.join(c_biases.fold(kernels, shown), shown)
+        if not fusion.is_left_out():
+            kernels = epilogues.join(kernels, shown, c_text.may_have_epilogue)
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         used = [function.buffers for function in functions]

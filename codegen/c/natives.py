@@ -1,5 +1,6 @@
 """Kernels of whole rows in C: calls of functions in headers/convolution.h, pooling.h, attention.h
-and ordering.h.
+and ordering.h. A convolution may have an epilogue (`plan.epilogues`): a function that it calls for
+what it has computed.
 
 Contract: the sizes are printed where the function is called, so one graph serves every size; the
 functions take care of threads themselves, and their results do not depend on how many there are.
@@ -11,9 +12,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from dynajit.codegen.c import masked_groups
 from dynajit.codegen.c.prelude import read
-from dynajit.codegen.c.support import Function, function_text, size_parameters, sizes_used
-from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel
+from dynajit.codegen.c.rows import EpilogueOver
+from dynajit.codegen.c.support import Function, block, function_text, size_parameters, sizes_used
+from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel, RowKernel
+from dynajit.codegen.plan import epilogues
 from dynajit.codegen.plan.native_attention import masks_of, operands_of
 from dynajit.codegen.plan.native_ordering import keys_of
 from dynajit.codegen.plan.natives import ATTENTION, CONVOLUTIONS, ORDERINGS
@@ -54,16 +58,55 @@ _ORDERING_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_KEY\n#undef DJ_KEYS\n#
 
 def print_native(kernel: NativeKernel) -> Function:
     """The C function of a row's kernel."""
-    reads = list(dict.fromkeys(b for b in kernel.reads if b is not None))
+    epilogue = None if kernel.epilogue is None else _Epilogue(kernel, kernel.epilogue)
+    operands = epilogue.operands if epilogue else ()
     writes = [b for b in kernel.writes if b is not None]
+    reads = [b for b in (*kernel.reads, *operands) if b is not None and b not in writes]
+    reads = list(dict.fromkeys(reads))
     parameters = [f"const {b.dtype.c} *{b.name}" for b in reads]
     parameters += [f"{b.dtype.c} *{b.name}" for b in writes]
-    body = [f"const {_struct(kernel)} c = {{"]
+    body = [*epilogue.given] if epilogue else []
+    body += [f"const {_struct(kernel)} c = {{"]
     body += [f"    .{name} = {_numbers(numbers)}," for name, numbers in kernel.numbers]
+    body += ["    .epilogue = &epilogue,"] if epilogue else []
     body += ["};", *_calls(kernel)]
     sizes = sizes_used(body)
     text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
+    if epilogue:
+        text = f"{epilogue.head};\n{text}\n\n{epilogue.text}"
     return Function(kernel.name, kernel, text, (*reads, *writes), False, sizes)
+
+
+class _Epilogue:
+    """The function that a convolution calls for what it has computed, and what it is given.
+
+    Attributes:
+        operands: the buffers that it uses.
+        head: its declaration.
+        text: its definition.
+        given: lines that make its argument.
+    """
+
+    def __init__(self, kernel: NativeKernel, row: RowKernel) -> None:
+        width = epilogues.planes_of(kernel)[1]
+        over = EpilogueOver(row, ("at", "at + 1"), "start", "count", width)
+        self.operands = over.operands
+        name = f"{kernel.name}_epilogue"
+        part = "int64_t at, int64_t start, int64_t count"
+        self.head = f"static void {name}(const dj_epilogue *given, {part})"
+        sizes = sizes_used(over.lines)
+        body = ["const dj_scalar *scalars = given->scalars;", "(void)scalars;"]
+        for number, buffer in enumerate(over.operands):
+            c = buffer.dtype.c if buffer is over.operands[-1] else f"const {buffer.dtype.c}"
+            body.append(f"{c} *restrict {buffer.name} = ({c} *)given->operands[{number}];")
+        body += [f"const int64_t {size} = given->sizes[{k}];" for k, size in enumerate(sizes)]
+        self.text = "\n".join(block(self.head, [*body, *masked_groups.guarded(over.lines)]))
+        names = ", ".join(buffer.name for buffer in over.operands)
+        self.given = [
+            f"const void *const operands[] = {{{names}}};",
+            f"const int64_t sizes[] = {{{', '.join((*sizes, '0'))}}};",
+            f"const dj_epilogue epilogue = {{{name}, operands, sizes, scalars}};",
+        ]
 
 
 def _struct(kernel: NativeKernel) -> str:

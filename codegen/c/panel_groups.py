@@ -26,18 +26,11 @@ from dynajit.core.types.value_types import numel
 PANEL_BYTES: Final = 1 << 17
 """Of the results of a panel: they stay in a core's second-level cache, beside packed operands."""
 
-TILE_ROWS: Final = 42
-"""Panels are multiples of this: of 6 and of 14, the rows of a tile of `_products.c`."""
-
 MOST_ROWS: Final = 378
 """Rows of a panel at most: what `_products.c` multiplies at a time."""
 
 LEAST_BYTES: Final = 1 << 20
 """Size of a result from which it is worth keeping in cache."""
-
-MOST_INNER: Final = 512
-"""Length of the sums of a product up to which its result is worth keeping in cache: beyond, a pass
-over it is less than 2 % of the multiplications."""
 
 LARGEST_UNKNOWN: Final = 256
 """Columns of a result up to which it is, where the number of rows is not known: of a few rows,
@@ -159,7 +152,8 @@ class _Group:
         first, last = self.steps[0], self.steps[-1]
         name = f"{first.name}_and_{last.name.partition('_')[2]}"
         row = sum(width * buffer.dtype.itemsize for buffer, width in self.links.items())
-        panel = min(max(PANEL_BYTES // row // TILE_ROWS, 1) * TILE_ROWS, MOST_ROWS)
+        panel = max(PANEL_BYTES // row // c_products.TILE_ROWS, 1)
+        panel = min(panel * c_products.TILE_ROWS, MOST_ROWS)
         local = tuple(link for link in self.links.items() if link[0] not in outside)
         return PanelKernel(name, self.rows, panel, tuple(self.steps), local)
 
@@ -179,7 +173,7 @@ def _is_possible(product: MatmulKernel) -> bool:
     inner, columns = product.inner, product.columns
     if not isinstance(inner, int) or not isinstance(columns, int) or product.batch:
         return False
-    return 0 < inner <= MOST_INNER and columns > 1 and c_products.calls_gemm(product)
+    return 0 < inner <= c_products.MOST_INNER and columns > 1 and c_products.calls_gemm(product)
 
 
 def _is_worth(product: MatmulKernel) -> bool:

@@ -8,6 +8,7 @@ operands are read where they lie.
 import math
 import os
 
+from dynajit.codegen.c.rows import EpilogueOver
 from dynajit.codegen.c.support import (
     PARALLEL_WORK,
     Function,
@@ -68,6 +69,17 @@ FEWEST_MIRRORED_ROWS, FEWEST_TERMS = 84, 32
 """A matrix times its transpose, of whose sums half are computed, has so many rows and as long sums
 (MIRRORED_ROWS and MIRRORED_DEPTH of _products.c)."""
 
+TILE_ROWS = 42
+"""Rows that are multiplied at a time are multiples of this: of 6 and of 14, the rows of a tile of
+`_products.c`."""
+
+EPILOGUE_BYTES = 1 << 18
+"""Of a result that meets its epilogue: they stay in a core's second cache, beside operands."""
+
+MOST_INNER = 512
+"""Length of the sums of a product up to which its result is worth keeping in cache: beyond, a pass
+over it is less than 2 % of the multiplications."""
+
 _SUFFIX = {
     "bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "float32": "f32", "float64": "f64",
@@ -77,7 +89,9 @@ _SUFFIX = {
 def print_matmul(kernel: MatmulKernel) -> Function:
     """The C function of a product."""
     bias = () if kernel.bias is None else (kernel.bias,)
-    read = (kernel.left.buffer, kernel.right.buffer, *bias)
+    over = _epilogue_over(kernel)
+    beside = over.operands[:-1] if over else ()
+    read = (kernel.left.buffer, kernel.right.buffer, *bias, *beside)
     buffers = tuple(dict.fromkeys((*read, kernel.result.buffer)))
     parameters = [
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
@@ -96,8 +110,11 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
-        *call(kernel, how="0" if ends is None else "DJ_MIRRORED"),
     ]
+    if over is None:
+        task += call(kernel, how="0" if ends is None else "DJ_MIRRORED")
+    else:
+        task += _with_epilogue(kernel, over, tiles)
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     work = Work(multiplications, TEAM_WORK)
     count = f"{symint.c(batch)} * {tiles.row_count} * {tiles.column_count}"
@@ -144,6 +161,56 @@ class Tiles:
     def is_one(self) -> bool:
         """Nothing is cut."""
         return self.row_count == self.column_count == "1"
+
+
+# ---------------------------------------------------------------------------------------------
+# with epilogues
+
+
+def may_have_epilogue(kernel: MatmulKernel) -> bool:
+    """True for a product of many rows and columns whose result is worth keeping in cache."""
+    sizes = (*kernel.batch, kernel.rows, kernel.inner, kernel.columns)
+    if not all(isinstance(size, int) for size in sizes) or may_be_few(kernel):
+        return False
+    is_short = symint.is_at_least(MOST_INNER, kernel.inner)
+    return is_short and calls_gemm(kernel) and _ends_of_mirrored(kernel) is None
+
+
+def _epilogue_over(kernel: MatmulKernel) -> EpilogueOver | None:
+    """The epilogue of the columns at hand, of the rows of all matrices from `top` to `bottom`."""
+    if kernel.epilogue is None:
+        return None
+    return EpilogueOver(kernel.epilogue, ("top", "bottom"), "column", "columns", kernel.columns)
+
+
+def _with_epilogue(kernel: MatmulKernel, over: EpilogueOver, tiles: Tiles) -> list[str]:
+    """The lines for a tile, each part of which meets the epilogue while it is cached."""
+    assert isinstance(kernel.inner, int)
+    itemsize = kernel.result.buffer.dtype.itemsize
+    kept = _products.KEPT_BYTES // (kernel.inner * itemsize) // BLAS_BLOCK * BLAS_BLOCK
+    across = min(int(tiles.columns), kept)
+    panel = max(EPILOGUE_BYTES // (across * itemsize) // TILE_ROWS, 1) * TILE_ROWS
+    is_high = panel < int(tiles.rows)
+    rows = [
+        f"const int64_t rows = dj_min_index({panel}, past - row);",
+        *(call(kernel, "0", "packed") if is_high else call(kernel)),
+        f"const int64_t top = result / {kernel.columns} + row, bottom = top + rows;",
+        *over.lines,
+        *(["packed = DJ_IS_PACKED;"] if is_high else []),
+    ]
+    columns = [
+        f"const int64_t columns = dj_min_index({across}, end - column);",
+        *(["int packed = 0;"] if is_high else []),
+        *loop("row", "first", "past", rows, step=str(panel)),
+    ]
+    return [
+        "const int64_t first = row, past = row + rows, start = column, end = column + columns;",
+        *loop("column", "start", "end", columns, step=str(across)),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------
+# tiles
 
 
 def _tiles(kernel: MatmulKernel, batch: Number) -> Tiles:

@@ -51,9 +51,10 @@ from dynajit.codegen.loops.loop_ir import (
     product_of,
     walk,
 )
+from dynajit.codegen.plan import epilogues
 from dynajit.core.records import record
 from dynajit.core.types import symint
-from dynajit.core.types.symint import is_at_least
+from dynajit.core.types.symint import Number, is_at_least
 
 TEAM = symint.symbol("team", 1)
 """Threads that run a program, in sizes of workspace."""
@@ -118,6 +119,34 @@ class RowsBetween:
         self.read = tuple(dict.fromkeys(loads))
         self.written = tuple(dict.fromkeys(store.buffer for store in rows.stores()))
         self.fails = may_fail(rows.expressions, kernel.indices)
+
+
+class EpilogueOver:
+    """An epilogue (`plan.epilogues`) of parts of some planes of a result, for a function around it.
+
+    Args:
+        kernel: what is printed.
+        planes: the first one, and the one after the last, in C.
+        start, length: the part of each plane, in C.
+        width: elements of a plane.
+
+    Attributes:
+        lines: the loop.
+        operands: the buffers: what is read, then the result.
+    """
+
+    def __init__(
+        self, kernel: RowKernel, planes: tuple[str, str], start: str, length: str, width: Number
+    ) -> None:
+        (store,) = kernel.phases[0].stores
+        result = store.buffer
+        ends = planes if kernel.rows else ("0", epilogues.LENGTH)
+        between = RowsBetween(kernel, ends, frozenset((result,)))
+        before = "" if kernel.rows else f"plane * {symint.c(width)} + "
+        names = f"{epilogues.BEGIN} = {before}{start}, {epilogues.LENGTH} = {length}"
+        lines = [f"const int64_t {names};", *between.lines]
+        self.lines = block("", lines) if kernel.rows else loop("plane", *planes, lines)
+        self.operands = (*(buffer for buffer in between.read if buffer != result), result)
 
 
 class _Rows:

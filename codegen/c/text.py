@@ -26,6 +26,7 @@ from dynajit.codegen.loops.loop_ir import (
     Buffer,
     ColumnKernel,
     Kernel,
+    MatmulKernel,
     NativeKernel,
     NestKernel,
     PanelKernel,
@@ -59,6 +60,11 @@ def print_kernel(kernel: Kernel) -> Function:
     if isinstance(kernel, PanelKernel):
         return c_panels.print_panels(kernel)
     return c_products.print_matmul(kernel)
+
+
+def may_have_epilogue(kernel: MatmulKernel | NativeKernel) -> bool:
+    """Whether a kernel can be printed with an epilogue: see `plan.epilogues`."""
+    return isinstance(kernel, NativeKernel) or c_products.may_have_epilogue(kernel)
 
 
 def print_unit(

@@ -65,10 +65,20 @@ enum {
 
 #define DJ_CONVOLUTION_WORK (1 << 20) /* multiplications that are worth a team */
 
+/* What is computed of results in their place, while they are cached: `run` does so for `count` of a
+ * plane's, from `start` on; planes are numbered by (image, channel of all groups). */
+typedef struct dj_epilogue {
+    void (*run)(const struct dj_epilogue *, int64_t plane, int64_t start, int64_t count);
+    const void *const *operands;
+    const int64_t *sizes;
+    const dj_scalar *scalars;
+} dj_epilogue;
+
 typedef struct {
     int64_t batch, groups, outputs, channels; /* channels of one group */
     int64_t in[3], out[3], size[3], stride[3], before[3], dilation[3];
-    int is_rectified; /* the result is max(0, sum) */
+    int is_rectified;            /* the result is max(0, sum) */
+    const dj_epilogue *epilogue; /* NULL: none */
 } dj_convolution;
 
 /* The same with rows of planes in front, where tasks are cut. */

@@ -466,6 +466,8 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     if (lanes * all->results * dj_volume(w->result) == 0) return 0;
     if (is_back && !DJ_OF(dj_finite_taps)(weight, c->groups * all->results * steps)) {
         DJ_OF(dj_exact_back)(c, source, weight, result);
+        for (int64_t plane = 0; c->epilogue && plane < lanes * all->results; plane++)
+            c->epilogue->run(c->epilogue, plane, 0, dj_volume(w->result));
         return 0;
     }
     all->padded = (all->results + 1) / 2 * 2, all->tiles = dj_quotient_up(all->padded, DJ_TALL);
@@ -529,6 +531,20 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     return 1;
 }
 
+/* The epilogue of some tiles of results: the rows from `first` to `end` of some images. */
+static __attribute__((unused)) void DJ_OF(dj_finish_task)(const DJ_OF(dj_correlation) *all,
+                                                       int64_t group, int64_t image,
+                                                       int64_t images, int64_t first, int64_t end,
+                                                       int64_t tile, int64_t last_tile) {
+    const dj_epilogue *epilogue = all->c.epilogue;
+    const int64_t row = all->w.result[1] * all->w.result[2];
+    const int64_t last = dj_min_index(last_tile * DJ_TALL, all->results);
+    for (int64_t i = image; epilogue && i < image + images; i++)
+        for (int64_t o = tile * DJ_TALL; o < last; o++)
+            epilogue->run(epilogue, (i * all->c.groups + group) * all->results + o, first * row,
+                          (end - first) * row);
+}
+
 static __attribute__((unused)) void DJ_OF(dj_correlation_task)(const DJ_OF(dj_correlation) *all,
                                                                int64_t task, int64_t thread) {
     const dj_walk *w = &all->w;
@@ -539,6 +555,8 @@ static __attribute__((unused)) void DJ_OF(dj_correlation_task)(const DJ_OF(dj_co
     const int64_t end = dj_min_index(first + w->rows, w->result[0]);
     const int64_t images = dj_min_index(all->images, all->c.batch - image);
     const int64_t source = all->sources * dj_volume(w->source);
+    const int64_t tile = cut * all->cut_tiles;
+    const int64_t last_tile = dj_min_index(tile + all->cut_tiles, all->tiles);
     for (int64_t i = 0; i < images; i++)
         DJ_OF(dj_pad)(w, all->source + ((image + i) * groups + group) * source, all->sources,
                       dj_base(w, 0, first), (T *)own + i * all->sources * dj_volume(w->plane));
@@ -546,9 +564,9 @@ static __attribute__((unused)) void DJ_OF(dj_correlation_task)(const DJ_OF(dj_co
         if (all->is_narrow)
             DJ_OF(dj_narrow)(all, class, group, image, first, end, (const T *)own);
         else
-            DJ_OF(dj_wide)(all, class, group, image, images, first, end, cut * all->cut_tiles,
-                           dj_min_index((cut + 1) * all->cut_tiles, all->tiles), own);
+            DJ_OF(dj_wide)(all, class, group, image, images, first, end, tile, last_tile, own);
     }
+    DJ_OF(dj_finish_task)(all, group, image, images, first, end, tile, last_tile);
 }
 
 static __attribute__((unused)) void DJ_OF(dj_correlate)(

@@ -72,6 +72,7 @@ typedef struct {
     float *sums;                           /* of weights: (group, block, 16, source, DJ_TALL) */
     int64_t *steps;
     int is_back, is_rectified, team, is_odd; /* is_odd: some result is not finite */
+    const dj_epilogue *epilogue;             /* NULL: none */
     char *memory, *own;                      /* memory is to be freed */
 } dj_winograd;
 
@@ -334,6 +335,49 @@ static __attribute__((unused)) void dj_winograd_put(const dj_winograd *all, int6
     }
 }
 
+/* Results that lie side by side in each channel of an image, from `start` of a channel on. */
+typedef struct {
+    int64_t image, start, count;
+} dj_winograd_span;
+
+/* What the runs of a task cover, in as few spans as there are; returns how many. Columns of planes lie
+ * side by side. */
+static __attribute__((unused)) int64_t dj_winograd_spans(const dj_winograd *all,
+                                                         const dj_winograd_run *runs, int64_t n,
+                                                         dj_winograd_span *spans) {
+    const int64_t height = all->w.result[1], width = all->w.result[2], down = all->dilation[1];
+    int64_t found = 0;
+    for (int64_t q = 0, next; q < n; q = next) {
+        int64_t wide = runs[q].count;
+        for (next = q + 1; next < n && runs[next].plane == runs[q].plane &&
+                           runs[next].i == runs[q].i; next++)
+            wide += runs[next].count;
+        const dj_winograd_plane at = dj_winograd_place(all, runs[q].plane);
+        for (int64_t k = 0, i = at.row + 2 * runs[q].i * down; k < 2 && i < height; k++, i += down) {
+            const int64_t j = 2 * runs[q].j, count = dj_min_index(2 * wide, width - j);
+            const int64_t start = (at.depth * height + i) * width + j;
+            dj_winograd_span *last = spans + found - 1;
+            if (found && last->image == at.image && last->start + last->count == start)
+                last->count += count;
+            else
+                spans[found++] = (dj_winograd_span){at.image, start, count};
+        }
+    }
+    return found;
+}
+
+/* The epilogue of a block of channels. */
+static __attribute__((unused)) void dj_winograd_end(const dj_winograd *all, int64_t group,
+                                                    int64_t block, const dj_winograd_span *spans,
+                                                    int64_t n) {
+    const int64_t end = dj_min_index((block + 1) * DJ_TALL, all->results);
+    for (int64_t o = block * DJ_TALL; o < end; o++)
+        for (int64_t k = 0; k < n; k++)
+            all->epilogue->run(all->epilogue,
+                               (spans[k].image * all->groups + group) * all->results + o,
+                               spans[k].start, spans[k].count);
+}
+
 static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t task,
                                                      int64_t thread) {
     dj_winograd_run runs[DJ_WINOGRAD_PANELS * DJ_WINOGRAD_TILES];
@@ -352,9 +396,12 @@ static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t t
     }
     for (int64_t k = 0; k < all->sources; k++)
         dj_winograd_gather(all, group, k, runs, ends, panels, slab, tiles + k * DJ_WINOGRAD_TILES);
+    dj_winograd_span spans[2 * DJ_WINOGRAD_PANELS * DJ_WINOGRAD_TILES];
+    const int64_t found = all->epilogue && all->w.phases == 1 ?
+                              dj_winograd_spans(all, runs, n, spans) : 0;
     dj_winograd_lanes odd = {0};
     const int64_t last = dj_min_index((cut + 1) * all->cut_blocks, all->blocks);
-    for (int64_t block = cut * all->cut_blocks; block < last; block++)
+    for (int64_t block = cut * all->cut_blocks; block < last; block++) {
         for (int64_t p = 0; p < panels; p++) {
             const int64_t begin = p ? ends[p - 1] : 0;
             dj_winograd_multiply(all, all->sums + (group * all->blocks + block) * 16 * all->deep,
@@ -362,6 +409,8 @@ static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t t
             dj_winograd_put(all, group, block, products, is_half[p], runs + begin, ends[p] - begin,
                             &odd);
         }
+        if (found) dj_winograd_end(all, group, block, spans, found);
+    }
     float sum = 0;
     for (int l = 0; l < DJ_WINOGRAD_LANES; l++) sum += odd[l];
     if (sum != 0) __atomic_store_n(&all->is_odd, 1, __ATOMIC_RELAXED);
@@ -387,6 +436,7 @@ static __attribute__((unused)) int dj_begin_winograd(dj_winograd *all, const dj_
                                                      float *result, int threads) {
     *all = (dj_winograd){.source = source, .weight = weight, .bias = bias, .result = result,
                          .is_back = is_back, .is_rectified = c->is_rectified, .team = threads,
+                         .epilogue = c->epilogue,
                          .groups = c->groups, .taps = c->size[0],
                          .dilation = {c->dilation[0], c->dilation[1]}};
     dj_walk *w = &all->w;
@@ -422,6 +472,14 @@ static __attribute__((unused)) int dj_begin_winograd(dj_winograd *all, const dj_
     return 1;
 }
 
+/* Planes (image, channel) whose epilogue waits until all is there: with a dilation along rows, tasks
+ * do not have pixels that lie side by side. */
+static __attribute__((unused)) int64_t dj_winograd_planes(const dj_winograd *all) {
+    if (!all->epilogue || all->w.phases == 1 || all->is_odd) return 0;
+    const int64_t planes = all->w.result[0] * all->dilation[1] * all->w.phases;
+    return all->tiles / (planes * all->tall * all->wide) * all->groups * all->results;
+}
+
 /* 0 if the call is to be computed directly. */
 static __attribute__((unused)) int dj_winograd_correlate(const dj_convolution *c, int is_back,
                                                          const float *source, const float *weight,
@@ -436,6 +494,9 @@ static __attribute__((unused)) int dj_winograd_correlate(const dj_convolution *c
         for (int64_t task = 0; task < all.packs; task++) dj_winograd_pack(&all, task);
         _Pragma("omp for schedule(dynamic)")
         for (int64_t task = 0; task < all.tasks; task++) dj_winograd_task(&all, task, dj_thread());
+        _Pragma("omp for schedule(static)")
+        for (int64_t plane = 0; plane < dj_winograd_planes(&all); plane++)
+            all.epilogue->run(all.epilogue, plane, 0, dj_volume(all.w.result));
     }
     free(all.memory);
     return !all.is_odd;

@@ -36,14 +36,21 @@ def read(kernel: Kernel) -> set[Buffer]:
     """Buffers that a kernel reads."""
     if isinstance(kernel, MatmulKernel):
         bias = () if kernel.bias is None else (kernel.bias,)
-        return {kernel.left.buffer, kernel.right.buffer, *bias}
+        return {kernel.left.buffer, kernel.right.buffer, *bias, *_beside(kernel)}
     if isinstance(kernel, NativeKernel):
-        return {buffer for buffer in kernel.reads if buffer is not None}
+        return {buffer for buffer in kernel.reads if buffer is not None} | _beside(kernel)
     if isinstance(kernel, NestKernel):
         return {operand.buffer for operand in kernel.operands}
     if isinstance(kernel, PanelKernel):
         return set().union(*map(read, kernel.steps))
     return {load.buffer for load in loads(kernel)}
+
+
+def _beside(kernel: MatmulKernel | NativeKernel) -> set[Buffer]:
+    """What an epilogue reads beside the result."""
+    if kernel.epilogue is None:
+        return set()
+    return read(kernel.epilogue) - written(kernel.epilogue)
 
 
 def written(kernel: Kernel) -> set[Buffer]:

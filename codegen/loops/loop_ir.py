@@ -582,6 +582,7 @@ class MatmulKernel:
         left, right, result: operands; the result is row-major.
         bias: what sums of each row go on from, or, for GPUs, what a library adds to it; None:
             nothing.
+        epilogue: what is computed of parts of the result in their place, see `plan.epilogues`.
     """
 
     name: str
@@ -593,6 +594,7 @@ class MatmulKernel:
     right: Matrix
     result: Matrix
     bias: Buffer | None = None
+    epilogue: RowKernel | None = None
 
 
 @record
@@ -605,6 +607,7 @@ class NativeKernel:
         reads: the operands; None for one that is left out.
         writes: the results, row-major; None for one that nobody needs.
         numbers: sizes, strides and options (integers and floats) that the row's printer knows.
+        epilogue: as that of a product.
     """
 
     name: str
@@ -612,6 +615,7 @@ class NativeKernel:
     reads: tuple[Buffer | None, ...]
     writes: tuple[Buffer | None, ...]
     numbers: tuple[tuple[str, tuple[Any, ...]], ...]
+    epilogue: RowKernel | None = None
 
 
 @record

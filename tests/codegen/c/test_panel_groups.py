@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.c import panel_groups as panels
+from dynajit.codegen.c import products
 from dynajit.codegen.loops.loop_ir import PanelKernel
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.core.errors import BoundsError
@@ -22,7 +23,7 @@ def small_panels(monkeypatch):
     """Panels of two rows, for results of any size."""
     monkeypatch.setattr(panels, "LEAST_BYTES", 1)
     monkeypatch.setattr(panels, "PANEL_BYTES", 1)
-    monkeypatch.setattr(panels, "TILE_ROWS", 2)
+    monkeypatch.setattr(products, "TILE_ROWS", 2)
     monkeypatch.setattr(panels, "MOST_ROWS", 2)
 
 
