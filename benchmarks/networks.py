@@ -324,8 +324,6 @@ def main(compare: Sequence[str] = (), rounds: int = 15) -> None:
         torch = optional.load("torch", needed_for="--compare torch", install="torch")
     before = dj.get_num_threads()
     for name, network in NETWORKS.items():
-        if torch is not None:
-            torch._dynamo.reset()  # else its limit of recompilations leaves the others uncompiled
         for batch in network.batches:
             for threads in dict.fromkeys((1, os.cpu_count() or 1)):
                 dj.set_num_threads(threads)
@@ -333,6 +331,8 @@ def main(compare: Sequence[str] = (), rounds: int = 15) -> None:
                     torch.set_num_threads(threads)
                 for kind, programs in (("evaluation", evaluations), ("training", steps)):
                     title = f"{name}, {kind}, batch {batch}, {threads} threads"
+                    if torch is not None:
+                        torch._dynamo.reset()  # else it compiles for sizes that vary, and gives up
                     found = dict(programs(network, batch, torch))
                     print(row(title, fastest(found, rounds), "compiled"), flush=True)
     dj.set_num_threads(before)
