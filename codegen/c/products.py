@@ -187,8 +187,9 @@ def _with_epilogue(kernel: MatmulKernel, over: EpilogueOver, tiles: Tiles) -> li
     """The lines for a tile, each part of which meets the epilogue while it is cached."""
     assert isinstance(kernel.inner, int)
     itemsize = kernel.result.buffer.dtype.itemsize
-    kept = _products.KEPT_BYTES // (kernel.inner * itemsize) // BLAS_BLOCK * BLAS_BLOCK
-    across = min(int(tiles.columns), kept)
+    most = min(EPILOGUE_BYTES // TILE_ROWS, _products.KEPT_BYTES // kernel.inner) // itemsize
+    whole = int(tiles.columns)
+    across = _step(whole, -(-whole // max(most - BLAS_BLOCK, BLAS_BLOCK)))
     panel = max(EPILOGUE_BYTES // (across * itemsize) // TILE_ROWS, 1) * TILE_ROWS
     is_high = panel < int(tiles.rows)
     rows = [
