@@ -138,8 +138,10 @@ def _epilogue(kernel: Kernel, maker: Maker) -> RowKernel | None:
 
 def _only_stores(kernel: RowKernel) -> bool:
     """True for one value for each element of a loop, and nothing else."""
-    others = (kernel.row_stores, kernel.totals, kernel.element_totals, kernel.finals,
-              kernel.column_totals, kernel.column_stores, kernel.indices, kernel.in_place)  # fmt: skip
+    others = (
+        kernel.row_stores, kernel.totals, kernel.element_totals, kernel.finals, kernel.indices,
+        kernel.column_totals, kernel.column_stores, kernel.in_place,
+    )  # fmt: skip
     if any(others) or len(kernel.elements) != 1 or len(kernel.phases) != 1:
         return False
     (phase,) = kernel.phases
