@@ -574,8 +574,14 @@ def isclose(
     """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal.
 
     Raises:
+        DTypeError: the tensors have two dtypes.
         InvalidValueError: a tolerance is negative.
     """
+    if is_tensor(other) and other.dtype is not input.dtype:
+        raise DTypeError(
+            f"isclose: {input.dtype.name} did not match {other.dtype.name}.  Cast one of them with "
+            ".to(dtype)."
+        )
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
             raise InvalidValueRuntimeError(
