@@ -330,7 +330,9 @@ class Travel:
         if not any(isinstance(c, MemoryContents) and c.version for _, c in recorder.heap.objects()):
             return
         whole = self.builder.finish(roots)
-        saved = find_saved(whole, recorder.inputs_require_grad, recorder.leaf_nodes)
+        # Asked of the placeholders: a turn that stands for others has more of them than inputs.
+        flags = [self.builder.node_needs_gradient(node) for node in whole.inputs]
+        saved = find_saved(whole, flags, recorder.leaf_nodes)
         memories = SavedMemory(recorder, whole)
         for use in saved.uses:
             memory = memories.memory_of(use)

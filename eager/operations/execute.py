@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.arrays import any_arrays
-from dynajit.core.errors import AutogradError
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
@@ -34,8 +33,7 @@ from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.random import reserve
 from dynajit.eager.operations import on_gpu
 from dynajit.eager.operations.mirrored_views import resolved, seen_by
-from dynajit.eager.operations.writes.history import rebase_keeping_hooks, was_reshaped
-from dynajit.eager.operations.writes.refusals import MSG_RESHAPED
+from dynajit.eager.operations.writes.history import rebase_keeping_hooks, steps_to
 from dynajit.eager.tape.node import OpNode, is_differentiable
 from dynajit.ops.calls.arguments import require_tensor
 from dynajit.ops.calls.autocast import disabled, for_row
@@ -286,13 +284,12 @@ def refresh_view(view: Any) -> None:
     base = view._base
     if not base.requires_grad:
         return
-    if was_reshaped(base):
-        raise AutogradError(MSG_RESHAPED.format(name="a view after a write to its base"))
+    steps = steps_to(view)
     before = _set_grad_enabled(True)
     try:
         with eager_dispatch():
             again = base
-            for op, attributes in view._replay:
+            for op, attributes in steps:
                 again = op(again, **attributes)
     finally:
         _set_grad_enabled(before)

@@ -55,7 +55,8 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
         duals.move(view, tensor)
         _tensor.adopt_view(tensor, view._held, view._replay)
         if base is None:
-            tensor.__dict__[RESHAPED] = True
+            had_others = tensor.__dict__.get(RESHAPED, False)
+            tensor.__dict__[RESHAPED] = had_others or function is _strided
         if view.requires_grad and view.grad_fn is not None:
             rebase_keeping_hooks(tensor, view.grad_fn)
     _tensor.bump_version(tensor)

@@ -23,6 +23,7 @@ from dynajit.eager.tensor.creation import as_tensor
 from dynajit.ops.calls.arguments import fitting
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.functions.shapes.index import refuse_other_dtype
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.overriding import BINARY_OPERATORS
@@ -89,6 +90,7 @@ def set_item(x: SampleTensor, index: Any, value: Any) -> None:
     if not any(isinstance(entry, TensorBase) for entry in entries):
         copy_into(_part(x, tuple(entries)), value, _SET)
         return
+    refuse_other_dtype(x, [entry for entry in entries if isinstance(entry, TensorBase)], value)
     if not isinstance(value, TensorBase):
         value = _as_value_of_any_shape(x, value)
     first, then = subscript.split_entries(x, entries)

@@ -271,3 +271,26 @@ def test_a_second_derivative_reads_no_input_that_the_function_wrote_through_data
         return rounded(found)
 
     assert seen(function) == seen(dj.compile(function, fullgraph=True))
+
+
+def test_gradients_that_a_turn_adds_in_place() -> None:
+    """Backward within a turn that stands for the others, and that writes what turns before left."""
+
+    def adjoint(y: Any, w: Any, rates: Any) -> Any:
+        with dj.no_grad():
+            total, cotangent = dj.zeros_like(w), y[-1]
+            for i in range(y.shape[0] - 1, 0, -1):
+                state = y[i].detach().requires_grad_()
+                with dj.enable_grad():
+                    moved = (state @ w).tanh()
+                to_state, to_w = dj.autograd.grad(moved, (state, w), cotangent)
+                cotangent = cotangent + to_state * rates[i]
+                total.add_(to_w)
+        return cotangent, total
+
+    compiled = dj.compile(adjoint, fullgraph=True)
+    for steps in (4, 6, 30):
+        y = dj.linspace(-1, 1, steps * 3, dtype=dj.float64).view(steps, 3)
+        w = (dj.arange(9.0, dtype=dj.float64).view(3, 3) / 9).requires_grad_()
+        rates = dj.linspace(0, 1, steps, dtype=dj.float64)
+        assert rounded(adjoint(y, w, rates)) == rounded(compiled(y, w, rates))

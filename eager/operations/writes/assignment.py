@@ -34,8 +34,9 @@ from dynajit.eager.operations.writes.commit import (
 )
 from dynajit.eager.operations.writes.history import copy_with_history
 from dynajit.eager.operations.writes.refusals import check_writable, refuse_partial_overlap
-from dynajit.ops.calls.arguments import fitting
+from dynajit.ops.calls.arguments import fitting, is_tensor
 from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.functions.shapes.index import refuse_other_dtype
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.type_rules import MSG_TWO_DEVICES
 
@@ -119,6 +120,7 @@ def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     """Assignment where tensors are among the entries of the key: integers, slices and None choose a
     part first, as in PyTorch; NumPy would count the integers among the tensors."""
     check_writable(tensor, _SET)
+    refuse_other_dtype(tensor, [entry for entry in entries if is_tensor(entry)], value)
     value = _as_value(tensor, value)
     first, then = subscript.split_entries(tensor, entries)
     is_whole = all(entry == slice(None) for entry in first)

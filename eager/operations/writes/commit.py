@@ -22,10 +22,9 @@ from dynajit.eager.operations.writes.history import (
     CopySlices,
     history_of_write,
     rebase_keeping_hooks,
-    was_reshaped,
+    steps_to,
 )
 from dynajit.eager.operations.writes.refusals import (
-    MSG_RESHAPED,
     MSG_VIEW_NO_GRAD,
     check_writable,
     refuse_part,
@@ -151,12 +150,11 @@ def note_written_view(tensor: Any, node: Any, index: int, name: str) -> None:
 
 def _node_of_base(tensor: Any, result: Any, name: str) -> CopySlices:
     """The node of the base of a view that is to hold a result."""
-    base, steps = tensor._base, tensor._replay
-    if steps is None:
+    base = tensor._base
+    if tensor._replay is None:
         raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
     refuse_part(tensor, name)
-    if was_reshaped(base):
-        raise AutogradError(MSG_RESHAPED.format(name=name))
+    steps = steps_to(tensor)
     edges, indices = edges_of([base, result])
     return CopySlices(edges, indices, steps, base._memory.strides)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.mirrored_arrays import parts_of
 from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import has_levels, is_grad_enabled
@@ -17,7 +18,13 @@ from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.ops.table.op_table import TABLE
 
 RESHAPED: Final = "_was_reshaped"
-"""Stands in the dict of tensors that are no views and that were reshaped in place."""
+"""Stands in the dict of tensors that are no views and that were reshaped in place: True if they may
+show other elements since, False if the same in another shape."""
+
+MSG_RESHAPED: Final = (
+    "the base of a view was reshaped in place (transpose_, squeeze_, resize_, ...), so the view's "
+    "gradient cannot be told from it.  Use the out-of-place form, or write to a clone()."
+)
 
 
 class CopyBackward(Node):
@@ -89,8 +96,7 @@ class CopySlices(Node):
 def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     """`_same_layout` through which gradients flow."""
     order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
-    inverse = tuple(order.index(d) for d in range(len(order)))
-    return TABLE.permute(TABLE.clone(TABLE.permute(tensor, dims=tuple(order))), dims=inverse)
+    return TABLE.laid_out(tensor, order=tuple(order))
 
 
 def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
@@ -102,9 +108,22 @@ def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
     return _tensor.wrap(copied.transpose(inverse))
 
 
-def was_reshaped(base: Any) -> bool:
-    """Whether a tensor with views has another shape than some of them were made from."""
-    return RESHAPED in base.__dict__
+def steps_to(view: Any) -> Any:
+    """What leads from the base of a view, as it is now, to the view. Some views were made before
+    the base was reshaped in place: of such a base, all are told by where they lie in memory.
+
+    Raises:
+        AutogradError: the base may show other elements, or the view is not of its elements as
+            they lie in memory.
+    """
+    base, shows_others = view._base, view._base.__dict__.get(RESHAPED)
+    if shows_others is None:
+        return view._replay
+    (_, *base_seen), (_, *seen) = parts_of(base._held), parts_of(view._held)
+    if shows_others or view.dtype is not base.dtype or any((*base_seen, *seen)):
+        raise AutogradError(MSG_RESHAPED)
+    shown = tuple(view.shape), tuple(view.stride()), view.storage_offset() - base.storage_offset()
+    return ((again, {"strides": tuple(base.stride()), "shown": shown}),)
 
 
 def history_of_write(tensor: Any, result: Any) -> Node:
@@ -132,7 +151,7 @@ def copy_with_history(tensor: Any) -> Any:
     source = tensor
     if tensor._replay and tensor._replay[-1][0] is again and tensor._base.requires_grad:
         source = tensor._base  # of which the view may show more than of what it was taken of
-        for op, attributes in tensor._replay:
+        for op, attributes in steps_to(tensor):
             source = op(source, **attributes)
     made = _tensor.wrap_output(copied, source.grad_fn, source.output_index)
     return duals.share(tensor, made, copied=True)

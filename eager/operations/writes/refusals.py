@@ -40,12 +40,6 @@ MSG_VIEW_NO_GRAD: Final = (
 )
 
 
-MSG_RESHAPED: Final = (
-    "{name}: the base of this view was reshaped in place (transpose_, squeeze_, resize_, ...), so "
-    "the view's gradient cannot be told from it.  Use the out-of-place form, or write to a clone()."
-)
-
-
 MSG_INFERENCE: Final = (
     "{name}: Inplace update to inference tensor outside InferenceMode is not allowed.  Write to a "
     "clone()."

@@ -1,5 +1,6 @@
 """Shapes changed in place: values, history and versions against PyTorch; what is refused."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,29 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "unsqueeze_": lambda x: x.unsqueeze_(-1),
     "t_": lambda x: x[:, 0].t_(),
     "several": lambda x: x.squeeze_(1).t_().unsqueeze_(0),
+}
+
+SAME_ELEMENTS: dict[str, Callable[[Any], Any]] = {
+    "t_": lambda x: x.t_(),
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "several": lambda x: x.unsqueeze_(1).transpose_(0, 2),
+}
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "row": lambda x: x[1],
+    "column": lambda x: x[:, 1],
+    "diagonal": lambda x: x.diagonal(),
+    "flat": lambda x: x.view(-1),
+    "steps": lambda x: x[::2, 1:],
+}
+
+WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "nothing": lambda base, part: None,
+    "the base": lambda base, part: base.mul_(2),
+    "the base by itself": lambda base, part: base.add_(base.flip(0)),
+    "the view": lambda base, part: part.mul_(3),
+    "the view by a number": lambda base, part: part.zero_(),
+    "another view": lambda base, part: base.select(0, 0).mul_(5),
 }
 
 
@@ -62,16 +86,39 @@ def test_leaves_with_gradients_are_refused_while_they_are_recorded() -> None:
     assert x.grad.tolist() == [[0, 1]] * 3
 
 
-def test_earlier_views_are_not_followed() -> None:
+def test_views_of_other_elements_are_not_followed() -> None:
     """Their values hold; a write that a gradient would have to follow is refused."""
     x = dj.ones(2, 3)
     view = x[0]
-    x.t_()
+    x.as_strided_((3, 2), (1, 3))
     assert view.shape == (3,)
     view.zero_()
     assert x.tolist() == [[0, 1]] * 3
     with pytest.raises(AutogradError, match="reshaped in place"):
         view.add_(dj.ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("before", WRITES)
+@pytest.mark.parametrize("reshape", SAME_ELEMENTS)
+def test_earlier_views_keep_their_gradients(reshape: str, before: str) -> None:
+    """Of views that were made before their base was reshaped, written before and afterwards."""
+    torch = pytest.importorskip("torch")
+
+    def run(library: Any, view: str, after: str) -> Any:
+        leaf = library.arange(1.0, 10.0, dtype=library.float64).view(3, 3).requires_grad_()
+        base = leaf * 1
+        part = VIEWS[view](base)
+        WRITES[before](base, part)
+        SAME_ELEMENTS[reshape](base)
+        WRITES[after](base, part)
+        (part**2 * library.arange(1.0, part.shape[-1] + 1)).sum().backward(retain_graph=True)
+        of_part, leaf.grad = leaf.grad.tolist(), None
+        (base**3).sum().backward()
+        return of_part, leaf.grad.tolist(), part.tolist(), base.tolist()
+
+    for view, after in itertools.product(VIEWS, WRITES):
+        expected = run(torch, view, after)
+        assert expected == run(dj, view, after), (view, after)
 
 
 def test_compiled_functions_reshape_in_place() -> None:

@@ -29,7 +29,12 @@ from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import cast, is_tensor, placed
 from dynajit.ops.calls.arguments import whole_number as size_argument
 from dynajit.ops.calls.placing import as_chosen, is_chosen_by_rows
-from dynajit.ops.functions.shapes.index import is_single, mask_positions, stack_indices
+from dynajit.ops.functions.shapes.index import (
+    is_single,
+    mask_positions,
+    refuse_other_dtype,
+    stack_indices,
+)
 from dynajit.ops.functions.shapes.shape import position
 from dynajit.ops.rows.indexing import indexed_shape
 from dynajit.ops.table import dispatch
@@ -94,6 +99,7 @@ def set_item(x: "TensorMethods", key: Any, value: Any) -> Any:
 
     Raises:
         ShapeError: the value does not broadcast to the region.
+        DTypeError: index tensors would place a tensor of another dtype.
     """
     entries = as_entries(key)
     nested = _split_zero_dim(x, entries)
@@ -102,6 +108,7 @@ def set_item(x: "TensorMethods", key: Any, value: Any) -> Any:
     plan = read_entries(x, entries)
     if not plan.indices:
         return _write(x, plan, _fitted(value, plan.shape, x))
+    refuse_other_dtype(x, plan.indices, value)
     region = _region(x, plan)
     only = plan.indices[0]
     if len(plan.indices) == 1 and only.dtype is dtypes.bool_:

@@ -394,8 +394,23 @@ def clamp_max(input: Any, max: Any) -> Any:
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def lerp(input: Any, end: Any, weight: Any) -> Any:
-    """input + weight * (end - input)."""
+    """input + weight * (end - input).
+
+    Raises:
+        DTypeError: the tensors have several dtypes.
+    """
+    _require_dtype("lerp", "end", end, input.dtype)
+    _require_dtype("lerp", "weight", weight, input.dtype)
     return TABLE.lerp(input, end, operand(weight))
+
+
+def _require_dtype(function: str, name: str, value: Any, dtype: DType) -> None:
+    """Refuse a tensor of another dtype, where PyTorch promotes none."""
+    if is_tensor(value) and value.dtype is not dtype:
+        raise DTypeError(
+            f"{function}: expected dtype {dtype.name} for `{name}` but got dtype "
+            f"{value.dtype.name}.  Cast one of them with .to(dtype)."
+        )
 
 
 @public(in_place=InPlace.METHOD, foreach=True, method=True)
@@ -574,8 +589,10 @@ def isclose(
     """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal.
 
     Raises:
+        DTypeError: the tensors have two dtypes.
         InvalidValueError: a tolerance is negative.
     """
+    _require_dtype("isclose", "other", other, input.dtype)
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
             raise InvalidValueRuntimeError(

@@ -7,7 +7,7 @@ for the joins), arguments take PyTorch's forms, nothing writes in place.
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
@@ -32,6 +32,8 @@ from dynajit.ops.functions.shapes.shape import reshape, sliced, unsqueeze
 from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
+
+_TRUTHS: Final = (dtypes.bool_, dtypes.uint8)
 
 # ---------------------------------------------------------------------------------------------
 # joining and splitting
@@ -488,9 +490,11 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     Raises:
         BoundsError: there are more indices than dims, a mask has another shape than these, or an
             index is no tensor of integers or bools.
+        DTypeError: values have another dtype than the input; see `refuse_other_dtype`.
     """
     if is_tensor(indices) or not indices:
         raise ShapeError("index_put: expected indices as a sequence of at least one tensor.")
+    refuse_other_dtype(input, indices, values, accumulate)
     entries: list[Any] = []
     for index in indices:
         index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
@@ -529,6 +533,27 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
         else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
     )
     return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
+
+
+def refuse_other_dtype(
+    input: Any, indices: Sequence[Any], value: Any, is_added: bool = False
+) -> None:
+    """Only what fills a mask with one element is converted; numbers of Python's always are.
+
+    Raises:
+        DTypeError: a tensor would have to be converted.
+    """
+    if not is_tensor(value) or value.dtype is input.dtype:
+        return
+    is_mask = len(indices) == 1 and is_tensor(indices[0]) and indices[0].dtype in _TRUTHS
+    if not is_mask or is_added or not is_single(value):
+        raise DTypeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{input.dtype.name} for the destination and {value.dtype.name} for the source.  "
+            "Cast the source with .to(dtype)."
+        )
+    if value.dtype.is_complex and not input.dtype.is_complex:
+        refuse_complex(value, input.dtype, "index_put")
 
 
 def is_single(value: Any) -> bool:
