@@ -124,11 +124,13 @@ class Unrolled:
         """
         refused = executor.refusals.loops
         is_head = instruction.operation == "FOR_ITER" or instruction.argument < frame.index
-        if refused is None or not is_head or not frame.is_user or executor.loops.depth:
+        if not is_head or not frame.is_user or executor.loops.depth:
             return
         self._turns += 1
         if self._turns == TURNS_ASKED:
             plain_programs.refuse(executor, is_long=True)
+        if refused is None:
+            return
         place = LoopPlace(frame.code, instruction.offset)
         if place in refused:
             raise GraphBreak(refused[place].reason, refused[place].detail)
@@ -150,7 +152,7 @@ class Unrolled:
         Raises:
             SkipFrame: see `plain_programs`.
         """
-        if self._turns:
+        if self._turns and executor.refusals.loops is not None:
             plain_programs.refuse(executor)
 
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
