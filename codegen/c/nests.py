@@ -81,7 +81,8 @@ class _Printer:
         ]
 
         self._declared: set[Register] = set(self._registers())
-        self._rounded = _subtracted_products(kernel.nest.blocks)
+        steps = [step for block in kernel.nest.blocks for step in _steps_of_pairs(block)]
+        self._rounded = _subtracted_products(steps) | _narrowed(steps)
 
     def lines(self) -> Iterator[str]:
         """All lines."""
@@ -209,7 +210,7 @@ class _Printer:
         text = self._value(step)
         if text is not None:
             yield f"{target}{text};"
-            if step.operation == "mul" and step.target in self._rounded:
+            if step.operation in ("mul", "set") and step.target in self._rounded:
                 yield f"DJ_ROUNDED({step.target.name});"
             if step.operation == "mod" and step.dtype in _COPYSIGN and step.target is not None:
                 sign = f"{_COPYSIGN[step.dtype]}(0, {self._as(step.dtype, step.operands[1])})"
@@ -376,12 +377,21 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
 _REFUSING: Final = frozenset({*_WHOLE, "truncate", "index", "require", "refuse"})
 
 
-def _subtracted_products(blocks: Iterable[Sequence[Step]]) -> set[Register]:
-    """Products of floats that are subtracted, where others are added: see `DJ_ROUNDED`.
+def _narrowed(steps: Iterable[Step]) -> set[Register]:
+    """Doubles that become floats: see `DJ_ROUNDED`."""
+    return {
+        step.target
+        for step in steps
+        if step.operation == "set"
+        and step.target is not None
+        and step.target.dtype is dtypes.float32
+        and isinstance(step.operands[0], Register)
+        and step.operands[0].dtype is dtypes.float64
+    }
 
-    A turn that stores one number has none: there are no such two side by side.
-    """
-    steps = [step for steps in blocks for step in _steps_of_pairs(steps)]
+
+def _subtracted_products(steps: Sequence[Step]) -> set[Register]:
+    """Products of floats that are subtracted, where others are added: see `DJ_ROUNDED`."""
     products = {step.target: {step.target} for step in steps if step.operation == "mul"}
     copies = [step for step in steps if step.operation == "set"]
     has_grown = True
@@ -407,7 +417,7 @@ def _subtracted_products(blocks: Iterable[Sequence[Step]]) -> set[Register]:
 
 
 def _steps_of_pairs(steps: Iterable[Step]) -> Iterator[Step]:
-    """Steps, but for those of turns with one store at most."""
+    """Steps, but for those of turns with one store at most, which puts no two side by side."""
     for step in steps:
         yield step
         if isinstance(step.name, Turn):

@@ -134,6 +134,7 @@ class ComplexNumbers(Operators):
         symbol = symbol.removesuffix("=")
         if isinstance(a, Literal) and isinstance(b, Literal):
             return _folded(symbol, a.value, b.value)
+        b = _as_float(a, b)
         if symbol == "**":
             return self._power_of_complex(a, b)
         if symbol not in ("+", "-", "*", "/"):
@@ -307,6 +308,7 @@ class ComplexNumbers(Operators):
             raise NotNest
         if isinstance(a, Literal) and isinstance(b, Literal):
             return _folded(symbol, a.value, b.value)
+        b = _as_float(a, b)
         is_python = _is_python(a) and _is_python(b)
         for number in (a, b):
             is_int = isinstance(number, Number) and number.dtype is dtypes.int64
@@ -440,6 +442,13 @@ def as_complex_number(value: Any) -> Complex:
 def as_python(value: Number | Complex) -> Number | Complex:
     """A number of NumPy's as the one of Python's."""
     return _as_of(value, True) if isinstance(value, Complex) else replace(value, is_python=True)
+
+
+def _as_float(a: Any, b: Any) -> Any:
+    """The second of two operands as the first takes it: a complex number of Python's takes a
+    double of NumPy's for the float of Python's that it is, too."""
+    is_double = isinstance(b, Number) and b.dtype is dtypes.float64
+    return as_python(b) if is_double and is_complex(a) and _is_python(a) else b
 
 
 def _is_python(value: Any) -> bool:

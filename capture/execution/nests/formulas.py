@@ -80,9 +80,15 @@ class Formulas(Iteration):
             return super().binary(symbol, a, b)
         if symbol == "**":
             return self._power(a, b)
+        a = self._beside(b, a)
         if symbol in _KEEPING and not (is_complex(a) or is_complex(b)):
             a, b = self._strong(a, b), self._strong(b, a)
         return self.formula(lambda x, y: Iteration.binary(self, symbol, x, y), a, b)
+
+    def _beside(self, whole: Any, number: Any) -> Any:
+        """A complex number of Python's as one of NumPy's, in front of an array of doubles."""
+        is_double = is_whole(whole) and whole.dtype is dtypes.float64
+        return self.numpy_number(number) if is_double else number
 
     def _strong(self, number: Any, other: Any) -> Any:
         """An int of Python's as one of the dtype of an array of integers, beside it."""
@@ -106,6 +112,7 @@ class Formulas(Iteration):
         """`a symbol b`."""
         if not (is_whole(a) or is_whole(b)):
             return super().compare(symbol, a, b)
+        a = self._beside(b, a)
         return self.formula(lambda x, y: Iteration.compare(self, symbol, x, y), a, b)
 
     def unary(self, symbol: str, value: Any) -> Any:

@@ -395,6 +395,44 @@ def test_parts_of_rows_are_views() -> None:
     assert outcome(dj.compile(without_imaginary_parts, fullgraph=True), args) == expected
 
 
+def swapped_twice(x, y):
+    z = 0j
+    for i in range(len(x)):
+        x[i], y[i] = y[i], x[i]
+        x[i], y[i] = y[i], x[i]
+        z = z * z + x[i]
+        z = complex(i, 0.5)
+
+
+def test_doubles_that_were_floats_have_few_digits() -> None:
+    args = (drawn(20, dtype=np.complex64), drawn(20))
+
+    expected = outcome(swapped_twice, args)
+
+    assert outcome(dj.compile(swapped_twice, fullgraph=True), args) == expected
+
+
+def beside_doubles(x, y, v, out):
+    for i in range(len(x)):
+        out[i] = (1j * v[i] + (2 - 1j) / v[i]) * x[i] - (1j - v[i]) * y[i]
+        y[i] += (1j - v[i]) * 2 - v[i] * 1j
+        x[i] *= -(2 + 1j) - v[i]
+        out[i] += (1j == v[i]) + (1 + 0j == v[i])
+        out[i, ...] += (1j / v).sum() + (1j == v).sum()
+
+
+def test_complex_numbers_of_python_in_front_of_doubles_stay_those_of_python() -> None:
+    args = (drawn(9, dtype=np.complex64), drawn(9, dtype=np.complex64), R.random(9), drawn(9))
+    args[2][4] = 1.0
+    plain, given = fresh(args), fresh(args)
+
+    beside_doubles(*plain)
+    dj.compile(beside_doubles, fullgraph=True)(*given)
+
+    assert bits(plain[:2]) == bits(given[:2])
+    np.testing.assert_allclose(given[3], plain[3], rtol=1e-13)
+
+
 def test_other_sizes_and_dtypes_in_later_calls() -> None:
     compiled = dj.compile(last_one)
     for x in (drawn(5), drawn(9), drawn(1), drawn(12, dtype=np.complex64), R.random(8), drawn(30)):
