@@ -99,6 +99,7 @@ class Options:
             frames that only happen to run below a region.
         lists: all arrays are lists of Python's numbers, read into memory (`list_programs`): what is
             not one loop nest is skipped, and a launch that refuses its values raises.
+        keeps_plain: a program in which no tensor can turn up is captured all the same.
         publish_all: a frame that computes nothing with tensors is replaced all the same; for
             tests of how Python is captured.
         forced: a switch for tests: break at these lines as well (`capture.execution.forced`).
@@ -109,6 +110,7 @@ class Options:
     resume: Callable[[FunctionType], Callable[..., Any]] | None = None
     needs_tensors: bool = False
     lists: bool = False
+    keeps_plain: bool = False
     publish_all: bool = False
     forced: ForcedBreaks | None = None
 
@@ -173,9 +175,9 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
-    refusals = replace(NOTHING_REFUSED, lists=lists)
+    refusals = replace(NOTHING_REFUSED, lists=lists, plain=not keeps_plain and not lists)
     if not fullgraph and not lists:
-        refusals = replace(refusals, loops={}, plain=not keeps_plain)
+        refusals = replace(refusals, loops={})
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -262,7 +264,7 @@ def _execute(
                 raise region.breaks[0].error()
             return region
         except SkipFrame as skip:
-            if fullgraph and not skip.even_whole:
+            if fullgraph and not skip.even_whole and not skip.may_be_nest:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
             return Skip(skip.reason, skip.permanent, skip.guards, skip.may_be_nest)
 
@@ -340,7 +342,7 @@ def _compile(
         forced=options.forced,
         memory=memory,
         unasked=ask_no_class(0) - 1,
-        keeps_plain=options.publish_all,
+        keeps_plain=options.keeps_plain or options.publish_all,
         lists=options.lists,
     )
     stages["capture"] = _milliseconds(started)
@@ -349,6 +351,8 @@ def _compile(
         if plain is None or not region.may_be_nest or options.needs_tensors:
             return Compilation(region, plain, None, stages)
         made = _list_version(plain, arguments, options)
+        if made is plain and options.fullgraph:  # every turn is captured
+            return _compile(function, arguments, replace(options, keeps_plain=True), stages, memory)
         reason = region.reason if made is plain else MSG_NEST
         return Compilation(replace(region, reason=reason), made, None, stages)
     if options.lists and (region.breaks or not region.graph.outputs):
@@ -421,7 +425,7 @@ def _list_version(
     code = plain.__code__
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
         return plain
-    chosen = replace(options, lists=True, resume=None)
+    chosen = replace(options, lists=True, resume=None, fullgraph=False)
 
     def make(given: tuple[Any, ...], sizes: SizeMemory) -> tuple[CompiledGuards, Any] | None:
         with cache.compiling(code) as is_free:

@@ -384,6 +384,7 @@ class Executor(Machine):
             frame.start = NEVER  # the Python form of a C function never runs for real
         elif frame.generator is not None and has_guards(frame.body):
             frame.start = NEVER  # a frame that goes on by itself is not closed
+        self.unrolled.recursion.enter(self, frame)
         self.frames.append(frame)
         if frame.thrown is not None:
             raised, frame.thrown = frame.thrown, None

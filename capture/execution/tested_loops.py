@@ -671,11 +671,7 @@ class _Test(Tried):
             iterator = self._start.stack[-1]
             if any(value is iterator for value in self._start.locals.values()):
                 raise Differs
-        shown = [
-            value
-            for path, (value, _) in self._tensors.items()
-            if path[0] in self._live and not issubclass(self._first(path).python_type, np.generic)
-        ]
+        shown = self._shown()
         if not shown:
             return
         locals_now = self._frame.locals
@@ -700,6 +696,21 @@ class _Test(Tried):
             own.add(place)
             if not self._is_made_here(value):
                 raise Differs
+
+    def _shown(self) -> list[TensorValue]:
+        """The tensors in front of the loop that may be read behind it: those of variables that are,
+        and those that turns hand on to these as they are (`a, b = b, a * 0.5`)."""
+        stands = {id(stand): path for path, (_, stand) in self._tensors.items()}
+        paths = [
+            path
+            for path in self._tensors
+            if path[0] in self._live and not issubclass(self._first(path).python_type, np.generic)
+        ]
+        for path in paths:
+            before = stands.get(id(self._elements_after(path)))
+            if before is not None and before not in paths:
+                paths.append(before)
+        return [self._tensors[path][0] for path in paths]
 
     def _is_made_here(self, value: TensorValue) -> bool:
         """Whether the captured code has made a tensor and its memory."""

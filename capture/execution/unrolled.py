@@ -11,25 +11,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution import plain_programs
+from dynajit.capture.execution.array_programs import Recursion, is_of_arrays
 from dynajit.capture.execution.loops import FEWEST_TURNS
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.machine import LoopPlace
-from dynajit.capture.places import sources
 from dynajit.capture.values.containers import (
     IteratorValue,
     RangeIterator,
     SequenceIterator,
     TupleValue,
 )
-from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Value
-from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.ir.node import Node
 from dynajit.ops.table.op_table import Kind
@@ -113,6 +109,7 @@ class Unrolled:
         self._counted: dict[tuple[int, int], _Counted] = {}
         self._lengths: dict[LoopPlace, int] = {}
         self._varying = 0
+        self.recursion = Recursion()
 
     def check(self, executor: "Executor", frame: Frame, instruction: Instruction) -> None:
         """A loop's next turn is about to begin.
@@ -124,11 +121,13 @@ class Unrolled:
         """
         refused = executor.refusals.loops
         is_head = instruction.operation == "FOR_ITER" or instruction.argument < frame.index
-        if refused is None or not is_head or not frame.is_user or executor.loops.depth:
+        if not is_head or not frame.is_user or executor.loops.depth:
             return
         self._turns += 1
         if self._turns == TURNS_ASKED:
             plain_programs.refuse(executor, is_long=True)
+        if refused is None:
+            return
         place = LoopPlace(frame.code, instruction.offset)
         if place in refused:
             raise GraphBreak(refused[place].reason, refused[place].detail)
@@ -150,7 +149,7 @@ class Unrolled:
         Raises:
             SkipFrame: see `plain_programs`.
         """
-        if self._turns:
+        if self._turns and executor.refusals.loops is not None:
             plain_programs.refuse(executor)
 
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
@@ -168,12 +167,13 @@ class Unrolled:
 
         Raises:
             TooLong: there is one whose turns do little until they break.
-            SkipFrame: see `plain_programs`.
+            SkipFrame: see `plain_programs` and `array_programs`.
         """
         if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
             return
         plain_programs.refuse(executor)
-        if stop.reason is breaks.LOOP_GOES_ON or not _is_of_arrays(executor):
+        self.recursion.leave(executor)
+        if stop.reason is breaks.LOOP_GOES_ON or not is_of_arrays(executor):
             return
         nodes = executor.recorder.builder.nodes
         for frame in executor.frames:
@@ -184,17 +184,6 @@ class Unrolled:
                 if found.frame is frame and is_around and is_long and is_short:
                     detail = f"turns break: {stop.reason.explanation}"
                     raise TooLong(found.place, GraphBreak(breaks.PLAIN_LOOP, detail))
-
-
-def _is_of_arrays(executor: "Executor") -> bool:
-    """Whether a program computes with NumPy's arrays and numbers, and with no tensors."""
-    given = [each for each in executor.recorder.inputs if isinstance(each, TensorValue)]
-    places = map(executor.recorder.first_source, given)
-    held = (value for frame in executor.frames for value in frame.locals.values())
-    return all(isinstance(place, sources.TensorOver) for place in places) and any(
-        isinstance(value, ObjectValue) and issubclass(value.python_type, (np.ndarray, np.generic))
-        for value in held
-    )
 
 
 def _is_short(found: _Counted, nodes: Sequence[Node], fewest: int = FEWEST_COMPUTING) -> bool:

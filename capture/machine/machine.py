@@ -46,7 +46,8 @@ class Refusals:
         histories: a gradient of a result of the region would reach a leaf, or a hook, that is made
             here.
         loops: those that are too long to be unrolled, and why; None: all are unrolled.
-        plain: whether programs in which no tensor can turn up are left to Python.
+        plain: whether programs in which no tensor can turn up are left to Python; where all loops
+            are unrolled, only those with many turns, which may be a nest over lists of numbers.
         lists: all arrays stand for lists of Python's numbers; nothing but one nest is captured.
     """
 

@@ -81,6 +81,8 @@ class _Printer:
         ]
 
         self._declared: set[Register] = set(self._registers())
+        steps = [step for block in kernel.nest.blocks for step in _steps_of_pairs(block)]
+        self._rounded = _subtracted_products(steps) | _narrowed(steps)
 
     def lines(self) -> Iterator[str]:
         """All lines."""
@@ -208,6 +210,8 @@ class _Printer:
         text = self._value(step)
         if text is not None:
             yield f"{target}{text};"
+            if step.operation in ("mul", "set") and step.target in self._rounded:
+                yield f"DJ_ROUNDED({step.target.name});"
             if step.operation == "mod" and step.dtype in _COPYSIGN and step.target is not None:
                 sign = f"{_COPYSIGN[step.dtype]}(0, {self._as(step.dtype, step.operands[1])})"
                 yield f"if ({step.target.name} == 0) {target}{sign};"  # that of the divisor
@@ -251,7 +255,7 @@ class _Printer:
             return spell(function, dtype, "c", *texts)
         if name == "library":
             texts = [self._as(dtype, operand) for operand in step.operands]
-            return f"library_{step.name}({', '.join(texts)})"
+            return f"library_{_library_name(step)}({', '.join(texts)})"
         if name == "load":
             return self._element(step.slot, step.operands)
         return None
@@ -373,6 +377,55 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
 _REFUSING: Final = frozenset({*_WHOLE, "truncate", "index", "require", "refuse"})
 
 
+def _narrowed(steps: Iterable[Step]) -> set[Register]:
+    """Doubles that become floats: see `DJ_ROUNDED`."""
+    return {
+        step.target
+        for step in steps
+        if step.operation == "set"
+        and step.target is not None
+        and step.target.dtype is dtypes.float32
+        and isinstance(step.operands[0], Register)
+        and step.operands[0].dtype is dtypes.float64
+    }
+
+
+def _subtracted_products(steps: Sequence[Step]) -> set[Register]:
+    """Products of floats that are subtracted, where others are added: see `DJ_ROUNDED`."""
+    products = {step.target: {step.target} for step in steps if step.operation == "mul"}
+    copies = [step for step in steps if step.operation == "set"]
+    has_grown = True
+    while has_grown:
+        has_grown = False
+        for step in copies:
+            found = products.get(step.operands[0], set()) - products.get(step.target, set())
+            if found:
+                products.setdefault(step.target, set()).update(found)
+                has_grown = True
+    summed = {
+        operation: {
+            product
+            for step in steps
+            if step.operation == operation and step.dtype in _COPYSIGN
+            for operand in step.operands
+            if isinstance(operand, Register)
+            for product in products.get(operand, ())
+        }
+        for operation in ("add", "sub")
+    }
+    return {product for product in summed["sub"] if product} if summed["add"] else set()
+
+
+def _steps_of_pairs(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps, but for those of turns with one store at most, which puts no two side by side."""
+    for step in steps:
+        yield step
+        if isinstance(step.name, Turn):
+            stores = [inner for inner in all_steps(step.name.steps) if inner.operation == "store"]
+            if len(stores) > 1:
+                yield from _steps_of_pairs(step.name.steps)
+
+
 def _targets(steps: Sequence[Step]) -> list[Register]:
     """The registers that steps set, but for counters, which loops declare."""
     return [s.target for s in steps if s.target is not None and s.operation != "each"]
@@ -409,10 +462,16 @@ def _row_major(shape: Sequence[Number]) -> list[Number]:
 def _library(steps: Iterable[Step]) -> Iterator[str]:
     """Pointers to the functions of the C library that are called: through them, since a compiler
     replaces what it knows by what has other bits (`pow(x, 2)` by `x * x`)."""
-    found = {step.name: len(step.operands) for step in steps if step.operation == "library"}
-    for name, count in found.items():
-        parameters = ", ".join(["double"] * count)
-        yield f"double (*const volatile library_{name})({parameters}) = {name};"
+    found = {_library_name(step): step for step in steps if step.operation == "library"}
+    for name, step in found.items():
+        assert step.dtype is not None
+        real = step.dtype.c
+        parameters = ", ".join([real] * len(step.operands))
+        yield f"{real} (*const volatile library_{name})({parameters}) = {name};"
+
+
+def _library_name(step: Step) -> str:
+    return f"{step.name}f" if step.dtype is dtypes.float32 else str(step.name)
 
 
 def _linear(names: Sequence[str], strides: Sequence[Number], offset: Number) -> str:

@@ -17,6 +17,17 @@ typedef struct {
 
 #define DJ_INLINE static inline __attribute__((always_inline, unused))
 
+/* A number as it is rounded: GCC 12 fuses products with the difference and the sum that lie side by
+ * side in memory (`a * c - b * d`, `a * d + b * c`), `-ffp-contract=off` or not, and two doubles
+ * side by side that become floats and doubles again keep all their digits. */
+#if defined(__x86_64__)
+#define DJ_ROUNDED(value) __asm__("" : "+x"(value))
+#elif defined(__aarch64__)
+#define DJ_ROUNDED(value) __asm__("" : "+w"(value))
+#else
+#define DJ_ROUNDED(value) __asm__("" : "+m"(value))
+#endif
+
 /* A function compiled once, not into each caller nor again for its constants: the functions that
  * take a compiler longest. */
 #if defined(__clang__)

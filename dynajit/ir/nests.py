@@ -52,7 +52,7 @@ class Step:
             "not": whether the operand is 0. "both", "either": of two truths.
             "select": the second operand where the first is true, else the third.
             "call": the scalar function `name` (`ops.table.scalar`) in `dtype`.
-            "library": the function `name` of the C library, of doubles.
+            "library": the function `name` of the C library, of doubles; of floats in float32.
             "add_whole", "sub_whole", "mul_whole": of int64; refuses a result that does not fit.
             "truncate": a float without its fraction; refuses what an int of `dtype` does not hold.
             "index": an index, counted from the front of a dim of as many elements as the second

@@ -10,12 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.execution.nests.complex_numbers import is_complex
 from dynajit.capture.execution.nests.formulas import is_whole
 from dynajit.capture.execution.nests.reductions import REDUCTIONS, Reductions, dtype_of
 from dynajit.capture.execution.nests.values import (
+    COMPLEX_DTYPES,
     DTYPES,
     LARGEST_MEDIUM,
     Array,
+    Complex,
     Formula,
     Group,
     Listing,
@@ -71,6 +74,48 @@ class ArrayCalls(Reductions):
         """`np.clip(value, low, high)`."""
         return self.of_numpy("minimum", (self.of_numpy("maximum", (value, low)), high))
 
+    def real_parts(self, value: Any) -> Any:
+        """`value.real`, or `np.real(value)`."""
+        return self._parts_named("real", value)
+
+    def imaginary_parts(self, value: Any) -> Any:
+        """`value.imag`, or `np.imag(value)`."""
+        return self._parts_named("imag", value)
+
+    def _parts_named(self, name: str, value: Any) -> Any:
+        """
+        Raises:
+            NotNest: imaginary parts of real numbers are asked for.
+        """
+        if not is_whole(value):
+            return self.part_of_number(value, name)
+        if value.dtype.is_complex:
+            array = self.held(value) if isinstance(value, Formula) else value
+            return self.parts_of(array)[name == "imag"]
+        if name == "imag" or not isinstance(value, Array):
+            raise NotNest
+        return self.part(value, Literal(...))
+
+    def conjugates(self, value: Any) -> Any:
+        """`value.conj()`, or `np.conj(value)`."""
+        if not is_whole(value):
+            return self.conjugate(value)
+        if not value.dtype.is_complex:
+            raise NotNest  # the array itself
+        return self.of_numpy("conjugate", (value,))
+
+    def angles(self, z: Any) -> Any:
+        """`np.angle(z)`."""
+        if is_whole(z) and z.dtype.is_complex:
+            return self.formula(self._angle, z)
+        return self._angle(z)
+
+    def _angle(self, value: Any) -> Number:
+        """The angle of a number, as one of NumPy's."""
+        if not is_complex(value):
+            raise NotNest
+        return self.angle(self.numpy_number(value))
+
     def rounded(self, value: Any) -> Any:
         """`np.round(value)`."""
         return self.of_numpy("rint", (value,))
@@ -91,8 +136,11 @@ class ArrayCalls(Reductions):
     def made_full(self, shape: Any, fill_value: Any, dtype: Any = None) -> Array:
         """`np.full`."""
         if not isinstance(fill_value, Number) and _is_none(dtype):
-            kinds: dict[type, DType] = {float: dtypes.float64, int: dtypes.int64}
-            kind = kinds.get(type(getattr(fill_value, "value", None)))
+            kinds: dict[type, DType] = {
+                float: dtypes.float64, int: dtypes.int64, complex: dtypes.complex128
+            }  # fmt: skip
+            of_python = kinds.get(type(getattr(fill_value, "value", None)))
+            kind = fill_value.dtype if isinstance(fill_value, Complex) else of_python
         else:
             kind = fill_value.dtype if _is_none(dtype) else dtype_of(dtype)
         if kind is None:
@@ -117,17 +165,21 @@ class ArrayCalls(Reductions):
         """`np.array` of a list or a tuple of numbers."""
         if not isinstance(items, (Group, Listing)) or not items.items:
             raise NotNest
-        numbers = [as_number(item) for item in items.items]
+        numbers = [item if is_complex(item) else as_number(item) for item in items.items]
         kind = dtype_of(dtype) if not _is_none(dtype) else self._joint_dtype(numbers)
         found = self.new(kind, (Literal(len(numbers)),))
         for place, number in enumerate(numbers):
-            self.set_element(found, (Literal(place),), self.converted(number, kind))
+            self.set_element(found, (Literal(place),), self.stored(number, kind))
         return found
 
-    def _joint_dtype(self, numbers: Sequence[Number]) -> DType:
+    def _joint_dtype(self, numbers: Sequence[Any]) -> DType:
         """That of an array of numbers, those of Python's counting as NumPy's."""
-        found = dtypes.from_numpy(np.result_type(*(number.dtype.numpy for number in numbers)))
-        if found.name not in DTYPES:
+        kinds = [
+            np.dtype(complex) if isinstance(number, Literal) else number.dtype.numpy
+            for number in numbers
+        ]
+        found = dtypes.from_numpy(np.result_type(*kinds))
+        if found.name not in {**DTYPES, **COMPLEX_DTYPES}:
             raise NotNest
         return found
 
@@ -207,6 +259,8 @@ _SAME: Final = {name: _reduction(name) for name in REDUCTIONS}
 _METHODS: Final[dict[str, Callable[..., Any]]] = {
     **_SAME,
     "dot": Reductions.dot,
+    "conj": ArrayCalls.conjugates,
+    "conjugate": ArrayCalls.conjugates,
     "copy": ArrayCalls.copied,
     "astype": ArrayCalls.converted_to,
     "fill": ArrayCalls.filled_with,
@@ -240,6 +294,9 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
 _OF_NUMBERS: Final[dict[int, Callable[..., Any]]] = {
     id(np.clip): ArrayCalls.cut,
     id(np.round): ArrayCalls.rounded,
+    id(np.real): ArrayCalls.real_parts,
+    id(np.imag): ArrayCalls.imaginary_parts,
+    id(np.angle): ArrayCalls.angles,
 }
 
 #: Functions that make arrays of none. What NumPy leaves undefined is 0.

@@ -22,14 +22,21 @@ from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
 from dynajit.capture.execution.nests.bodies import is_of_item, raises, targets
 from dynajit.capture.execution.nests.callees import Callees
+from dynajit.capture.execution.nests.complex_numbers import (
+    CMATH,
+    as_complex_number,
+    is_complex,
+)
 from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import FLAT, ITERATION
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
+    COMPLEX_DTYPES,
     DTYPES,
     WHOLE,
     Array,
+    Complex,
     Elements,
     Formula,
     Given,
@@ -541,7 +548,7 @@ class Flow(ArrayCalls):
         stack = state[-1].stack
         target = stack.pop()
         if instruction.operation == "LOAD_METHOD":
-            if is_whole(target):
+            if is_whole(target) or is_complex(target):
                 stack += [None, Method(instruction.argument, target)]
                 return
             if not isinstance(target, Outer) or not _is_module(target):
@@ -552,6 +559,8 @@ class Flow(ArrayCalls):
     def _attribute(self, target: Any, name: str) -> Any:
         if is_whole(target):
             return self._attribute_of_array(target, name)
+        if name in ("real", "imag") and isinstance(target, (Number, Complex, Literal)):
+            return self.part_of_number(target, name)
         if not isinstance(target, Outer):
             raise NotNest
         key = id(target.value), name
@@ -573,6 +582,10 @@ class Flow(ArrayCalls):
                 return found
             case "T":
                 return self.transposed(self._computed(target))
+            case "real":
+                return self.real_parts(target)
+            case "imag":
+                return self.imaginary_parts(target)
             case "flat":
                 return self.over(FLAT, (self._computed(target),))
             case "dtype":
@@ -734,11 +747,16 @@ class Flow(ArrayCalls):
             if isinstance(array, Group):
                 return Literal(len(array.items))
             raise NotNest
+        if target is builtins.complex:
+            return self.to_complex(arguments)
+        if id(target) in CMATH:
+            return self.of_cmath(target, arguments)
         if id(target) in _CONVERSIONS and len(arguments) == 1:
             return _CONVERSIONS[id(target)](self, arguments[0])
         if id(target) in _NUMBERS and len(arguments) == 1:
             return self.to_numpy(arguments[0], _NUMBERS[id(target)])
-        if name in FUNCTIONS and isinstance(target, np.ufunc) and getattr(np, name) is target:
+        is_known = name in FUNCTIONS or target is np.conjugate
+        if is_known and isinstance(target, np.ufunc) and getattr(np, name) is target:
             return self.of_numpy(name, arguments)
         if name in MATHEMATICS and getattr(math, name) is target:
             return self.of_python(name, arguments)
@@ -827,7 +845,7 @@ class Flow(ArrayCalls):
             item = item.array
         if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
             return item
-        return _left(as_number(item))
+        return _left(item if isinstance(item, Complex) else as_number(item))
 
 
 def _left(value: Any) -> Any:
@@ -838,7 +856,7 @@ def _left(value: Any) -> Any:
 def _literal(value: Any) -> Any:
     if type(value) is tuple:
         return Group(tuple(map(_literal, value)))
-    if type(value) in (bool, int, float, str, type(None), type(...)):
+    if type(value) in (bool, int, float, complex, str, type(None), type(...)):
         return Literal(value)
     if type(value) is slice:
         return Slice(*(Literal(part) for part in (value.start, value.stop, value.step)))
@@ -850,6 +868,8 @@ def _kept(value: Any, is_counter: bool) -> Any:
 
     Ints that are no counters may be any: there would be blocks for each size of `k` in `k += 1`.
     """
+    if is_complex(value):
+        return as_complex_number(value)
     if isinstance(value, Literal) and not isinstance(value.value, (str, type(None))):
         value = as_number(value)
     if isinstance(value, Number) and value.is_python and not is_counter:
@@ -893,7 +913,9 @@ _CONVERSIONS: Final[dict[int, Callable[[Any, Any], Any]]] = {
 }
 
 #: Classes of NumPy's numbers, and their dtypes.
-_NUMBERS: Final[dict[int, DType]] = {id(dtype.numpy.type): dtype for dtype in DTYPES.values()}
+_NUMBERS: Final[dict[int, DType]] = {
+    id(dtype.numpy.type): dtype for dtype in (*DTYPES.values(), *COMPLEX_DTYPES.values())
+}
 
 _UNARY: Final = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
 

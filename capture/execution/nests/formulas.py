@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.execution.nests.complex_numbers import common_complex, is_complex
 from dynajit.capture.execution.nests.iteration import Iteration
 from dynajit.capture.execution.nests.operators import common_dtype
 from dynajit.capture.execution.nests.values import (
     WHOLE,
     Array,
+    Complex,
     Elements,
     Formula,
     Group,
@@ -78,9 +80,15 @@ class Formulas(Iteration):
             return super().binary(symbol, a, b)
         if symbol == "**":
             return self._power(a, b)
-        if symbol in _KEEPING:
+        a = self._beside(b, a)
+        if symbol in _KEEPING and not (is_complex(a) or is_complex(b)):
             a, b = self._strong(a, b), self._strong(b, a)
         return self.formula(lambda x, y: Iteration.binary(self, symbol, x, y), a, b)
+
+    def _beside(self, whole: Any, number: Any) -> Any:
+        """A complex number of Python's as one of NumPy's, in front of an array of doubles."""
+        is_double = is_whole(whole) and whole.dtype is dtypes.float64
+        return self.numpy_number(number) if is_double else number
 
     def _strong(self, number: Any, other: Any) -> Any:
         """An int of Python's as one of the dtype of an array of integers, beside it."""
@@ -96,12 +104,15 @@ class Formulas(Iteration):
             b = Literal(2)
         if type(literal) is float and literal == 0.5:
             return self.of_numpy("sqrt", (a,))
+        if is_whole(a) and a.dtype.is_complex and literal in (2, 2.0):
+            return self.of_numpy("square", (a,))
         return self.formula(lambda x, y: Iteration.binary(self, "**", x, y), a, b)
 
     def compare(self, symbol: str, a: Any, b: Any) -> Any:
         """`a symbol b`."""
         if not (is_whole(a) or is_whole(b)):
             return super().compare(symbol, a, b)
+        a = self._beside(b, a)
         return self.formula(lambda x, y: Iteration.compare(self, symbol, x, y), a, b)
 
     def unary(self, symbol: str, value: Any) -> Any:
@@ -131,7 +142,9 @@ class Formulas(Iteration):
         """`np.where(truth, a, b)`."""
         return self.formula(self._either, truth, a, b)
 
-    def _either(self, truth: Any, a: Any, b: Any) -> Number:
+    def _either(self, truth: Any, a: Any, b: Any) -> Number | Complex:
+        if is_complex(a) or is_complex(b):
+            return self.chosen(self.truth(truth).operand, a, b, common_complex(a, b))
         x, y = as_number(a), as_number(b)
         if x.is_python and y.is_python:
             dtype = max((x.dtype, y.dtype), key=lambda dtype: dtype.category)
@@ -145,7 +158,7 @@ class Formulas(Iteration):
         )  # fmt: skip
         return Number(found, dtype, False)
 
-    def formula(self, function: Callable[..., Number], *operands: Any) -> Formula:
+    def formula(self, function: Callable[..., Number | Complex], *operands: Any) -> Formula:
         """What a function of elements gives, of arrays, formulas and numbers.
 
         Raises:
@@ -156,17 +169,23 @@ class Formulas(Iteration):
         sizes = self.broadcast([value.sizes for value in operands if is_whole(value)])
         return Formula(self.sampled(function, operands), sizes, function, operands)
 
-    def sampled(self, function: Callable[..., Number], operands: Sequence[Any]) -> DType:
+    def sampled(self, function: Callable[..., Number | Complex], operands: Sequence[Any]) -> DType:
         """The dtype of what a function of elements gives."""
         steps, self.steps = self.steps, []
         try:
             samples = (
-                Number(self.register(value.dtype), value.dtype, False) if is_whole(value) else value
-                for value in operands
+                self._sample(value.dtype) if is_whole(value) else value for value in operands
             )
             return function(*samples).dtype
         finally:
             self.steps = steps
+
+    def _sample(self, dtype: DType) -> Number | Complex:
+        """Any number of a dtype."""
+        if not dtype.is_complex:
+            return Number(self.register(dtype), dtype, False)
+        real = dtypes.real_of(dtype)
+        return Complex(*(Number(self.register(real), real, False) for _ in range(2)))
 
     def broadcast(self, shapes: Sequence[Sequence[Whole]]) -> tuple[Whole, ...]:
         """The sizes that arrays have together."""
@@ -236,10 +255,11 @@ class Formulas(Iteration):
             raise NotNest
         if isinstance(count, Number):
             self.require_compared("le", dtypes.int64, count.operand, MOST_ELEMENTS)
-        slot = self._free_slot(dtype)
-        self.steps.append(Step("scratch", operands=(as_number(count).operand,), slot=slot))
+        slot = self._free_slot(dtypes.real_of(dtype))
+        stride: Whole = Literal(2) if dtype.is_complex else ONE
+        room = as_number(self.times(count, stride)).operand
+        self.steps.append(Step("scratch", operands=(room,), slot=slot))
         moves: list[tuple[int, Whole]] = []
-        stride: Whole = ONE
         for dim in reversed(range(len(sizes))):
             moves.append((dim, stride))
             stride = self.times(stride, sizes[dim])
@@ -272,13 +292,13 @@ class Formulas(Iteration):
 
     def _fill(self, target: Array, value: Any) -> None:
         if not is_whole(value):
-            operand = self.converted(as_number(value), target.dtype)
+            operand = self.stored(value, target.dtype)
             self.each(target.sizes, lambda at: self.set_element(target, at, operand))
             return
 
         def one(indices: Sequence[Whole]) -> None:
-            number = as_number(self.element_of(value, indices))
-            self.set_element(target, indices, self.converted(number, target.dtype))
+            number = self.element_of(value, indices)
+            self.set_element(target, indices, self.stored(number, target.dtype))
 
         self.each(target.sizes, one)
 
@@ -397,7 +417,7 @@ def _go_alike(a: Place, b: Place) -> bool:
 
 def _are_same(a: Array, b: Array) -> bool:
     """Whether two views have the same elements in the same order."""
-    if a.slot != b.slot or _operands(a.sizes) != _operands(b.sizes):
+    if (a.slot, a.dtype) != (b.slot, b.dtype) or _operands(a.sizes) != _operands(b.sizes):
         return False
     pairs = [*zip(a.places, b.places, strict=True)]
     return all(_go_alike(x, y) and _operands((x.start,)) == _operands((y.start,)) for x, y in pairs)

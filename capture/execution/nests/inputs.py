@@ -10,9 +10,11 @@ import numpy as np
 
 from dynajit.capture.execution.nests.operators import GIVEN
 from dynajit.capture.execution.nests.values import (
+    COMPLEX_DTYPES,
     DTYPES,
     PYTHON_DTYPES,
     WHOLE,
+    Complex,
     Group,
     ListOf,
     Literal,
@@ -72,7 +74,7 @@ class Inputs:
     def has_numpy(self) -> bool:
         """Whether there is an array, or a number of NumPy's."""
         found = [value for _, value in self._converted.values()]
-        numbers = [value for value in found if isinstance(value, Number)]
+        numbers = [value for value in found if isinstance(value, (Number, Complex))]
         return bool(self.arrays) or not all(number.is_python for number in numbers)
 
     @property
@@ -140,15 +142,19 @@ class Inputs:
         return self._array(value) if is_array(value) else Outer(value)
 
     def _literal(self, literal: Any, value: Value) -> Any:
-        if type(literal) in (bool, int, float, str, type(None)):
+        if type(literal) in (bool, int, float, complex, str, type(None)):
             return Literal(literal)
         if type(literal) is tuple:
             return Group(tuple(self._literal(item, constant(item)) for item in literal))
         return Outer(value)
 
-    def _known_number(self, number: Any) -> Number:
+    def _known_number(self, number: Any) -> Number | Complex:
         """A number of NumPy's that is the same in other calls."""
         dtype = dtypes.from_numpy(number.dtype)
+        if dtype.name in COMPLEX_DTYPES:
+            real = dtypes.real_of(dtype)
+            parts = (number.real.item(), number.imag.item())
+            return Complex(*(Number(part, real, False) for part in parts))
         if dtype.name not in DTYPES:
             raise NotNest
         return Number(number.item(), dtype, False)
@@ -176,22 +182,30 @@ class Inputs:
         self.numbers.append((slot, register))
         return register
 
+    def _loaded_complex(self, held: graph.Value) -> Complex:
+        parts = (TABLE.real(held), TABLE.imag(held))
+        return Complex(*(Number(self._loaded(x, x.dtype), x.dtype, False) for x in parts))
+
     def _array(self, value: Any) -> Any:
         """An array, or a number of NumPy's."""
         machine = self._executor
         tensor = memory_in(machine, value)
         kind = tensor_type(machine, tensor)
-        if kind.dtype.name not in DTYPES or kind.device != CPU or needs_gradient(machine, tensor):
+        is_complex = kind.dtype.name in COMPLEX_DTYPES
+        is_known = is_complex or kind.dtype.name in DTYPES
+        if not is_known or kind.device != CPU or needs_gradient(machine, tensor):
             raise NotNest
         is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
         if not kind.rank:
             if is_one:
                 raise NotNest
             held = self._recorder.graph_value(tensor)
+            if is_complex:
+                return self._loaded_complex(held)
             return Number(self._loaded(held, kind.dtype), kind.dtype, False)
         found = self.arrays.get(tensor.identity)
         if found is None:
-            self.operands.append(self._recorder.graph_value(tensor))
+            self.operands.append(as_floats(self._recorder.graph_value(tensor)))
             found = len(self.operands) - 1, value, tensor
             self.arrays[tensor.identity] = found
         slot = found[0]
@@ -205,3 +219,11 @@ class Inputs:
         )
         found_array = whole_array(slot, kind.dtype, sizes, flipped_dims(machine, value))
         return ListOf(found_array) if self.is_of_lists else found_array
+
+
+def as_floats(held: graph.Value) -> graph.Value:
+    """The memory of an operand as nests see it: complex numbers as pairs of floats."""
+    return TABLE.view_as_real(held) if held.dtype.is_complex else held
+
+
+__all__ = ["Inputs", "as_floats"]

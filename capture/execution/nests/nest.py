@@ -19,16 +19,18 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instruction_set import JUMPS
 from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
-from dynajit.capture.execution.nests.inputs import Inputs
+from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
     Array,
+    Complex,
     NotNest,
     Number,
     Returns,
     key_of,
+    numbers_in,
 )
 from dynajit.capture.execution.tried_turns import Reads, may_try
 from dynajit.capture.machine.exceptions import NotKnown, Raised
@@ -60,6 +62,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.nests import NEST, Nest, Register, Step, Window
+from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -311,21 +314,24 @@ class _Nest:
         self._finish(exit)
         targets, windows = self._targets()
         written = tuple(targets)
+        registers = {name: self._registers_of(name) for name in results}
         nest = Nest(
             tuple(map(tuple, flow.blocks)),
             tuple(self._inputs.numbers),
             written,
-            (*written, *(self._register_of(name) for name in results)),
+            (*written, *(register for parts in registers.values() for register in parts)),
             windows,
             tuple(flow.scratch),
         )
         nest.check()
-        values = [self._run(nest, number) for number in range(len(nest.results))]
-        for target, value in zip(targets.values(), values, strict=False):
+        values = iter([self._run(nest, number) for number in range(len(nest.results))])
+        for target in targets.values():
             data = data_of(self._executor, target)  # no tensor of this memory counts the write
             assert isinstance(data, TensorValue)
-            store_whole(self._executor, data, value)
-        found = dict(zip(results, values[len(written) :], strict=True))
+            is_complex = tensor_type(self._executor, data).dtype.is_complex
+            value = next(values)
+            store_whole(self._executor, data, TABLE.view_as_complex(value) if is_complex else value)
+        found = {name: _joined([next(values) for _ in parts]) for name, parts in registers.items()}
         if self._is_rest:
             self._return(exit, found)
             return
@@ -457,19 +463,24 @@ class _Nest:
                 continue
             flow.steps = steps
             for name, value in exit.locals.items():
-                if isinstance(value, Number) and self._class_of(value) is not None:
+                if self._class_of(value) is None:
+                    continue
+                if isinstance(value, Number):
                     is_int = value.is_python and value.dtype is dtypes.int64
                     if is_int and not self._inputs.is_of_lists:
                         flow.require_medium(value)  # what is computed of it behind the loop fits
-                    target = Register(f"left_{self._place(name)}", value.dtype)
-                    steps.append(Step("set", target, (value.operand,), value.dtype))
+                for target, part in zip(self._registers_of(name), numbers_in(value), strict=True):
+                    steps.append(Step("set", target, (part.operand,), part.dtype))
             steps.append(Step("leave"))
 
     def _place(self, name: str) -> int:
         return sorted((*self._frame.code.co_varnames, *self._chosen.locals)).index(name)
 
-    def _register_of(self, name: str) -> Register:
-        return Register(f"left_{self._place(name)}", self._chosen.locals[name].dtype)
+    def _registers_of(self, name: str) -> list[Register]:
+        """Those of a number that is left: two of a complex one."""
+        parts = enumerate(numbers_in(self._chosen.locals[name]))
+        place = self._place(name)
+        return [Register(f"left_{place}_{number}", part.dtype) for number, part in parts]
 
     # -- the graph
 
@@ -497,7 +508,10 @@ class _Nest:
                 found[group[0][0]] = group[0][1]
                 continue
             contents: MemoryContents = heap[memory]
-            self._inputs.operands.append(contents.value)
+            kinds = {tensor_type(self._executor, tensor).dtype for _, tensor in group}
+            if len({*kinds, contents.value.dtype}) != 1:
+                raise NotNest  # parts of complex numbers
+            self._inputs.operands.append(as_floats(contents.value))
             base = len(self._inputs.operands) - 1
             found[base] = contents.base
             windows += [self._window(slot, base, tensor) for slot, tensor in group]
@@ -529,7 +543,10 @@ class _Nest:
         place = tensor_memory.window(self._recorder, tensor)
         if place is None:
             raise NotNest
-        return Window(slot, base, *place)
+        offset, strides = place
+        if tensor_type(self._executor, tensor).dtype.is_complex:
+            return Window(slot, base, 2 * offset, (*(2 * stride for stride in strides), 1))
+        return Window(slot, base, offset, strides)
 
     def _run(self, nest: Nest, result: int) -> graph.Value:
         builder = self._recorder.builder
@@ -572,6 +589,8 @@ class _Nest:
 
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
+        if isinstance(value, Complex) and not value.is_python:
+            return value.dtype.numpy.type
         if not isinstance(value, Number):
             return None
         if not value.is_python:
@@ -585,6 +604,11 @@ class _Nest:
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)
+
+
+def _joined(parts: Sequence[graph.Value]) -> graph.Value:
+    """A number that is left, of its parts."""
+    return TABLE.complex(*parts) if len(parts) > 1 else parts[0]
 
 
 def _count_of_numpy(exit: Exit, names: Iterable[str]) -> int:

@@ -13,9 +13,11 @@ import numpy as np
 
 from dynajit.capture.execution.nests.formulas import Formulas, is_whole
 from dynajit.capture.execution.nests.values import (
+    COMPLEX_DTYPES,
     DTYPES,
     PYTHON_DTYPES,
     Array,
+    Complex,
     Formula,
     Group,
     Literal,
@@ -57,7 +59,8 @@ class Reductions(Formulas):
         found = self.new(dtype, kept)
 
         def one(indices: Sequence[Whole]) -> None:
-            self.set_element(found, indices, self._reduced(name, value, axes, indices).operand)
+            number = self._reduced(name, value, axes, indices)
+            self.set_element(found, indices, self.stored(number, dtype))
 
         self.each(kept, one)
         return found
@@ -75,13 +78,15 @@ class Reductions(Formulas):
             found.append(item.value % rank)
         return tuple(found)
 
-    def _reduced(self, name: str, value: Any, axes: Sequence[int], kept: Sequence[Whole]) -> Number:
+    def _reduced(
+        self, name: str, value: Any, axes: Sequence[int], kept: Sequence[Whole]
+    ) -> Number | Complex:
         """One number of a reduction."""
         sizes = [value.sizes[dim] for dim in axes]
         function, is_of_nothing = REDUCTIONS[name]
         for size in () if is_of_nothing else sizes:
             self._require_some(size)
-        return function(self, _Elements(self, value, axes, kept), sizes)
+        return function(self, _Elements(self, value, axes, kept), sizes)  # type: ignore[no-any-return]
 
     def _require_some(self, size: Whole) -> None:
         if isinstance(size, Literal):
@@ -95,9 +100,11 @@ class Reductions(Formulas):
         self.steps.append(Step("set", found, (start,)))
         return found
 
-    def total(self, elements: "_Elements", sizes: Sequence[Whole]) -> Number:
+    def total(self, elements: "_Elements", sizes: Sequence[Whole]) -> Any:
         """A sum."""
         dtype = elements.dtype
+        if dtype.is_complex:
+            return Complex(*(self.total(part, sizes) for part in elements.parts()))
         if dtype.category < Category.FLOATING:
             whole = _whole_dtype(dtype)
             return Number(self._summed(elements, sizes, whole, "add", 0), whole, False)
@@ -130,8 +137,10 @@ class Reductions(Formulas):
         self.each(sizes, one, found if is_total else None)
         return found
 
-    def mean(self, elements: "_Elements", sizes: Sequence[Whole]) -> Number:
+    def mean(self, elements: "_Elements", sizes: Sequence[Whole]) -> Any:
         """A mean."""
+        if elements.dtype.is_complex:
+            return Complex(*(self.mean(part, sizes) for part in elements.parts()))
         is_float = elements.dtype.category >= Category.FLOATING
         found = self._summed(elements, sizes, dtypes.float64, "add", 0.0)
         count = self.float_count(sizes)
@@ -253,8 +262,14 @@ class Reductions(Formulas):
         value = _whole(value)
         if value.dtype.category < Category.FLOATING:
             raise NotNest
-        square = self.formula(lambda x: self.binary("*", x, x), value)
+        square = self.formula(self._square_of_size, value)
         return self.of_numpy("sqrt", (self.reduced("sum", square),))  # type: ignore[no-any-return]
+
+    def _square_of_size(self, value: Any) -> Number:
+        if not isinstance(value, Complex):
+            return self.binary("*", value, value)  # type: ignore[no-any-return]
+        real, imag = (self.binary("*", part, part) for part in (value.real, value.imag))
+        return self.binary("+", real, imag)  # type: ignore[no-any-return]
 
     def running(self, value: Any) -> Array:
         """`np.cumsum(value)`, of one dim."""
@@ -280,7 +295,7 @@ class Reductions(Formulas):
             NotNest: it is none.
         """
         value = _whole(value)
-        if len(value.sizes) != 1 or value.dtype is dtypes.bool_:
+        if len(value.sizes) != 1 or value.dtype is dtypes.bool_ or value.dtype.is_complex:
             raise NotNest
         dtype = value.dtype
         self._require_some(value.sizes[0])
@@ -319,12 +334,14 @@ class Reductions(Formulas):
         if columns and isinstance(a, Formula):
             a = self.held(a)
 
-        def one(indices: Sequence[Whole]) -> Number:
+        def one(indices: Sequence[Whole]) -> Number | Complex:
             row, column = indices[: len(rows)], indices[len(rows) :]
             elements = _Products(self, a, b, row, column)
             if elements.dtype is dtypes.bool_:
                 raise NotNest
             dtype = elements.dtype
+            if dtype.is_complex:
+                return self.total(elements, (inner,))  # type: ignore[no-any-return]
             is_float = dtype.category >= Category.FLOATING
             kind = dtypes.float64 if is_float else dtype
             found = self._summed(elements, (inner,), kind, "add", 0)
@@ -339,7 +356,7 @@ class Reductions(Formulas):
         finally:
             self.steps = steps
         found = self.new(dtype, sizes)
-        self.each(sizes, lambda at: self.set_element(found, at, one(at).operand))
+        self.each(sizes, lambda at: self.set_element(found, at, self.stored(one(at), dtype)))
         return found
 
     def _check_costs(self, sizes: Sequence[Whole]) -> None:
@@ -400,11 +417,23 @@ class _Elements:
         return self._value.dtype  # type: ignore[no-any-return]
 
     def at(self, indices: Sequence[Whole]) -> Number:
-        """One, by its indices along the axes."""
+        """One, by its indices along the axes.
+
+        Raises:
+            NotNest: it is complex.
+        """
+        return as_number(self.any_at(indices))
+
+    def any_at(self, indices: Sequence[Whole]) -> Any:
+        """One, real or complex, by its indices along the axes."""
         along = dict(zip(self._axes, indices, strict=True))
         kept = iter(self._kept)
         found = [along[d] if d in along else next(kept) for d in range(len(self._value.sizes))]
-        return as_number(self._nest.element_of(self._value, found))
+        return self._nest.element_of(self._value, found)
+
+    def parts(self) -> tuple["_Elements", "_Elements"]:
+        """The real and the imaginary parts of complex ones."""
+        return _Parts(self, "real"), _Parts(self, "imag")
 
 
 class _Products(_Elements):
@@ -421,14 +450,30 @@ class _Products(_Elements):
         nest = self._nest
         return nest.sampled(lambda x, y: nest.binary("*", x, y), (self._a, self._b))
 
-    def at(self, indices: Sequence[Whole]) -> Number:
-        """One, by its index in the row and the column."""
+    def any_at(self, indices: Sequence[Whole]) -> Any:
+        """One, real or complex, by its index in the row and the column."""
         a = self._nest.element_of(self._a, (*self._row, *indices))
         b = self._nest.element_of(self._b, (*indices, *self._column))
-        return self._nest.binary("*", a, b)  # type: ignore[no-any-return]
+        return self._nest.binary("*", a, b)
 
 
-_Reduction = Callable[[Reductions, _Elements, Sequence[Whole]], Number]
+class _Parts(_Elements):
+    """The real or the imaginary parts of elements. Immutable."""
+
+    def __init__(self, elements: _Elements, name: str) -> None:
+        self._elements, self._name = elements, name
+
+    @property
+    def dtype(self) -> DType:
+        """Of the parts."""
+        return dtypes.real_of(self._elements.dtype)
+
+    def any_at(self, indices: Sequence[Whole]) -> Any:
+        """One, by the indices of the element."""
+        return getattr(self._elements.any_at(indices), self._name)
+
+
+_Reduction = Callable[[Reductions, _Elements, Sequence[Whole]], Any]
 
 #: Name -> what gives it, and whether there is one of no elements.
 REDUCTIONS: Final[dict[str, tuple[_Reduction, bool]]] = {
@@ -459,8 +504,10 @@ def dtype_of(value: Any) -> DType:
         found = value.value
     if type(found) is type and found in PYTHON_DTYPES:
         return PYTHON_DTYPES[found]
+    if found is complex:
+        return dtypes.complex128
     is_named = isinstance(found, (str, np.dtype))
-    for dtype in DTYPES.values():
+    for dtype in (*DTYPES.values(), *COMPLEX_DTYPES.values()):
         if found == dtype.numpy if is_named else found is dtype.numpy.type:
             return dtype
     raise NotNest

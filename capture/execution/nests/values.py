@@ -56,6 +56,28 @@ class Number:
 
 
 @record(eq=False)
+class Complex:
+    """A complex number, by its parts: two floats of one dtype.
+
+    Args:
+        real, imag: the parts, both Python's or both NumPy's.
+    """
+
+    real: Number
+    imag: Number
+
+    @property
+    def dtype(self) -> DType:
+        """Complex."""
+        return dtypes.complex_of(self.real.dtype)
+
+    @property
+    def is_python(self) -> bool:
+        """It is Python's."""
+        return self.real.is_python
+
+
+@record(eq=False)
 class Place:
     """Where elements lie along one dim of memory: at `start`, and further by indices of a view.
 
@@ -76,7 +98,8 @@ class Array:
         slot: of the operand, or of a scratch array.
         dtype: of its elements.
         sizes: a Literal or a Number for each dim.
-        places: one for each dim of the memory.
+        places: one for each dim of the memory; of complex numbers it is memory of floats, in which
+            an imaginary part lies one further along the last dim than the real part.
         flipped: dims of the memory that go from its end to its start.
         is_given: it is the object that the nest is given, no view that turns make.
     """
@@ -94,8 +117,10 @@ def whole_array(
 ) -> Array:
     """All of an operand."""
     moves = [((dim, Literal(1)),) for dim in range(len(sizes))]
-    places = tuple(Place(Literal(0), move) for move in moves)
-    return Array(slot, dtype, (*sizes,), places, flipped, is_given=True)
+    places = [Place(Literal(0), move) for move in moves]
+    if dtype.is_complex:
+        places.append(Place(Literal(0)))
+    return Array(slot, dtype, (*sizes,), (*places,), flipped, is_given=True)
 
 
 @record(eq=False)
@@ -112,7 +137,7 @@ class Formula:
 
     dtype: DType
     sizes: tuple["Literal | Number", ...]
-    function: Callable[..., "Number"]
+    function: Callable[..., "Number | Complex"]
     operands: tuple[Any, ...]
 
 
@@ -247,6 +272,7 @@ class Given:
 NestValue: TypeAlias = (
     Literal
     | Number
+    | Complex
     | Array
     | ListOf
     | Slice
@@ -270,10 +296,13 @@ def key_of(value: Any) -> Any:
             return "literal", type(literal).__name__, repr(literal)
         case Number():
             return "number", value.dtype.name, value.is_python, value.extent
+        case Complex():
+            return "complex", value.dtype.name, value.is_python
         case Array():
             places = tuple(_key_of_place(place) for place in value.places)
             sizes = tuple(map(_key_of_size, value.sizes))
-            return "array", value.slot, value.flipped, value.is_given, places, sizes
+            facts = value.slot, value.dtype.name, value.flipped, value.is_given
+            return "array", *facts, places, sizes
         case ListOf():
             return "list", key_of(value.array)
         case Slice():
@@ -324,6 +353,8 @@ def numbers_in(value: Any) -> Iterator[Number]:
     match value:
         case Number():
             yield value
+        case Complex():
+            yield from (value.real, value.imag)
         case Array():
             yield from _numbers_of(tuple(s for s in value.sizes if not _is_given(s)))
             for place in value.places:
@@ -353,6 +384,8 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
     match value:
         case Number():
             return next(numbers)
+        case Complex():
+            return Complex(next(numbers), next(numbers))
         case Array():
             sizes = tuple(s if _is_given(s) else with_numbers(s, numbers) for s in value.sizes)
             places = tuple(_with_place(place, numbers) for place in value.places)
@@ -391,6 +424,9 @@ DTYPES: Final[dict[str, DType]] = {
     name: dtypes.by_name(name) for name in (*SUFFIX, *(dtype.name for dtype in dtypes.UNSIGNED))
 }
 
+#: The dtypes of complex numbers, which are two registers.
+COMPLEX_DTYPES: Final = {dtype.name: dtype for dtype in (dtypes.complex64, dtypes.complex128)}
+
 #: Class of Python's -> the dtype that registers have for it.
 PYTHON_DTYPES: Final[dict[type, DType]] = {
     bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64
@@ -423,6 +459,7 @@ def extent_of(literal: Any) -> int:
 
 
 __all__ = [
+    "COMPLEX_DTYPES",
     "DTYPES",
     "LARGEST_SMALL",
     "MEDIUM",
@@ -430,6 +467,7 @@ __all__ = [
     "SMALL",
     "WHOLE",
     "Array",
+    "Complex",
     "Elements",
     "Formula",
     "Given",

@@ -10,11 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.capture.execution.nests.operators import Operators
+from dynajit.capture.execution.nests.complex_numbers import (
+    ComplexNumbers,
+    as_python,
+    real_view,
+)
 from dynajit.capture.execution.nests.values import (
     LARGEST_SMALL,
     WHOLE,
     Array,
+    Complex,
     Group,
     ListOf,
     Literal,
@@ -35,7 +40,7 @@ ONE: Final = Literal(1)
 _NONE: Final = Literal(None)
 
 
-class Views(Operators):
+class Views(ComplexNumbers):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:
@@ -139,7 +144,7 @@ class Views(Operators):
             chosen = self.part_of_list(array, key)
             if chosen.sizes:
                 return ListOf(chosen)
-            return replace(self.element(chosen, ()), is_python=True)
+            return as_python(self.element(chosen, ()))
         found = self.part(array, key)
         return found if found.sizes else self.element(found, ())
 
@@ -256,15 +261,31 @@ class Views(Operators):
         )
         return replace(array, sizes=array.sizes[::-1], places=places, is_given=False)
 
+    def parts_of(self, array: Array) -> tuple[Array, Array]:
+        """`array.real` and `array.imag`, of complex numbers."""
+        real = real_view(array)
+        *places, last = real.places
+        last = replace(last, start=self.plus(last.start, ONE))
+        return real, replace(real, places=(*places, last))
+
     # -- elements
 
-    def element(self, array: Array, indices: Sequence[Whole]) -> Number:
+    def element(self, array: Array, indices: Sequence[Whole]) -> Number | Complex:
         """An element, by indices that are in range."""
+        if array.dtype.is_complex:
+            real, imag = (self.element(part, indices) for part in self.parts_of(array))
+            assert isinstance(real, Number) and isinstance(imag, Number)
+            return Complex(real, imag)
         found = self.emit("load", array.dtype, *self._address(array, indices), slot=array.slot)
         return Number(found, array.dtype, False)
 
     def set_element(self, array: Array, indices: Sequence[Whole], operand: Any) -> None:
-        """Give an element a value of the array's dtype."""
+        """Give an element a value of the array's dtype: an operand, or a Complex."""
+        if isinstance(operand, Complex):
+            numbers = (operand.real, operand.imag)
+            for part, number in zip(self.parts_of(array), numbers, strict=True):
+                self.set_element(part, indices, number.operand)
+            return
         operands = (*self._address(array, indices), operand)
         self.steps.append(Step("store", operands=operands, slot=array.slot))
 

@@ -13,6 +13,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired, Pair, PairScalars, paired
 from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.nests import NEST
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.rebuild import keep
 from dynajit.ops.table import dispatch
@@ -89,7 +90,7 @@ class _Splitter:
         self.builder = Builder(graph.name, reserved=(node.name for node in graph.nodes))
         #: Old node -> Pair, node of the new graph, or number.
         self.made: dict[Node, Any] = {}
-        #: Complex input -> the input that has its memory.
+        #: Complex input, or view of floats -> what has its memory.
         self.given: dict[Node, Node] = {}
 
     def run(self) -> Split:
@@ -107,6 +108,10 @@ class _Splitter:
         if node.kind is NodeKind.CONSTANT:
             return self._constant(node) if _is_complex(node) else self.builder.adopt(node).node
         operands = [self._operand(argument) for argument in node.args]
+        if node.op is TABLE.view_as_real and node.args[0] in self.given:
+            return self.given[node.args[0]]
+        if node.op is TABLE.view_as_complex and _lies_row_by_row(operands[0]):
+            self.given[node] = operands[0].node
         if not _is_complex(node) and not any(isinstance(x, (Pair, complex)) for x in operands):
             return keep(self.builder, node, tuple(map(_bare, operands)))
         try:
@@ -164,6 +169,11 @@ class _Splitter:
         assert output.kind is NodeKind.CALL, "a complex constant"
         whole: Value = _on_pairs(TABLE.view_as_real, made)
         return whole.node
+
+
+def _lies_row_by_row(operand: Operand) -> bool:
+    """Whether real numbers are a result of a row that lies as others ask for it."""
+    return isinstance(operand, Value) and operand.node.op is NEST
 
 
 def _rule_of(node: Node) -> "_Rule":

@@ -189,8 +189,15 @@ def test_closures_and_defaults_are_looked_at() -> None:
     assert not is_plain(closed, ())
 
 
-def test_a_whole_graph_is_captured_all_the_same() -> None:
-    compiled = dj.compile(total, fullgraph=True)
-    assert compiled(numbers(100)) == total(numbers(100))
-    assert compiled(numbers(101)) == total(numbers(101))
+def doubled(items: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        found.append(item * 2)
+    return found
+
+
+def test_a_whole_graph_that_is_no_nest_is_captured_all_the_same() -> None:
+    compiled = dj.compile(doubled, fullgraph=True)
+    assert compiled(numbers(100)) == doubled(numbers(100))
+    assert compiled(numbers(101)) == doubled(numbers(101))
     assert 2 == cache_of(compiled).compile_count

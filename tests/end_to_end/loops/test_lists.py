@@ -14,6 +14,7 @@ from dynajit.capture.entry import list_programs
 from dynajit.capture.entry.cache import cache_of
 from dynajit.capture.entry.list_programs import ListProgram
 from dynajit.capture.execution.nests.operators import MATHEMATICS
+from dynajit.core.errors import GraphBreakError
 from tests.support.list_programs import Programs
 
 
@@ -156,9 +157,10 @@ def check(compiled: Any, function: Any, *args: Any) -> None:
     assert outcome(function, args) == outcome(compiled, other)
 
 
+@pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize(("function", "given"), PROGRAMS, ids=lambda item: item.__name__)
-def test_numbers_are_those_of_plain_python(function: Any, given: Any) -> None:
-    compiled = dj.compile(function)
+def test_numbers_are_those_of_plain_python(function: Any, given: Any, fullgraph: bool) -> None:
+    compiled = dj.compile(function, fullgraph=fullgraph)
     sizes = (9, 9, 12, 7, 10, 6)
     for n in sizes:
         check(compiled, function, *given(n))
@@ -208,6 +210,28 @@ def test_other_lists_run_plainly(change: Any) -> None:
     assert outcome(squares, (70, ints(70, 2), odd)) == outcome(compiled, (70, ints(70, 2), other))
     entry = cache_of(compiled).entries(compiled)[-1]
     assert 2 == entry.function.ran
+
+
+def appended(n: int, a: list[Any]) -> list[Any]:
+    for i in range(n):
+        a.append(a[i] * 2)
+    return a
+
+
+def told(n: int, a: list[Any]) -> list[Any]:
+    for i in range(n):
+        a[i % 3] = a[0] + i
+    dj.graph_break()
+    return a
+
+
+def test_where_no_break_is_allowed_other_programs_are_captured() -> None:
+    compiled = dj.compile(appended, fullgraph=True)
+    for a in ([1.5, 2.5], [3, 4], [True]):
+        check(compiled, appended, 100, a)
+    with pytest.raises(GraphBreakError):
+        dj.compile(told, fullgraph=True)(100, [1.0, 2.0, 3.0])
+    check(dj.compile(told), told, 100, [1.0, 2.0, 3.0])
 
 
 def test_ints_beyond_64_bits_are_exact() -> None:

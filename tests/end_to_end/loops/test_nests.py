@@ -612,6 +612,21 @@ def test_defaults_are_those_of_the_moment(monkeypatch) -> None:
         assert same(outcome(with_defaults, args), outcome(compiled, args))
 
 
+def test_differences_and_sums_of_products_side_by_side_are_rounded_as_python_rounds() -> None:
+    def products(a, b, out):
+        for i in range(len(a)):
+            out[i, 0] = a[i, 0] * b[i, 0] - a[i, 1] * b[i, 1]
+            out[i, 1] = a[i, 0] * b[i, 1] + a[i, 1] * b[i, 0]
+
+    a, b = R.random((200, 2)), R.random((200, 2))
+    expected, found = np.zeros((200, 2)), np.zeros((200, 2))
+
+    products(a, b, expected)
+    dj.compile(products, fullgraph=True)(a, b, found)
+
+    assert np.array_equal(expected, found)
+
+
 def test_a_nest_that_never_ends_is_interrupted() -> None:
     def endless(x):
         y = x[0]

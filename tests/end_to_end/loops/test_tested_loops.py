@@ -380,6 +380,31 @@ def test_while_loop_is_a_loop() -> None:
     assert while_loop(lambda x: False, lambda x: (x,), (X,))[0] is not X
 
 
+def swapped(a, b):
+    a = a + 1
+    while a.sum() > 2.0:
+        a = a * 0.5
+        a, b = b, a
+    return a
+
+
+def handed_on(a, b):
+    a, c = a + 1, b * 4
+    while a.sum() > 2.0:
+        a, c = c, b
+    return a
+
+
+@pytest.mark.parametrize("function", [swapped, handed_on])
+def test_an_argument_that_a_turn_hands_on_is_itself(function: Any) -> None:
+    compiled = dj.compile(function)
+    for a, b in ((4.0, 0.1), (0.5, 0.1), (4.0, 1.0), (4.0, 0.6)):
+        given = dj.tensor([a]), dj.tensor([b])
+        expected, found = function(*given), compiled(*given)
+        assert_same(expected, found)
+        assert (expected is given[1]) is (found is given[1])
+
+
 def test_a_loop_without_an_end_is_interrupted() -> None:
     """By what Python raises in the main thread: Ctrl-C."""
     compiled = dj.compile(halve_sum)

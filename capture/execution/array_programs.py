@@ -1,0 +1,84 @@
+"""Recursive programs over NumPy's arrays, which are left to plain Python.
+
+Contract: `Recursion.enter` is asked where a function is called, `leave` at a break. A function that
+calls itself is a version for each size of its parts, and a part for each of its calls, where the
+graph breaks in it; where it does not, it is unrolled. Both take longer to make, and to run, than
+Python takes for arrays that are halved again and again. Where no break is allowed, and where there
+are tensors, it is captured all the same.
+"""
+
+from collections import Counter
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.breaks import SkipFrame
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.places import sources
+from dynajit.capture.values.objects import ObjectValue
+from dynajit.capture.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+MSG_RECURSIVE: Final = "a recursive function of arrays"
+
+#: Calls of functions that are running already, of one capture, at most.
+MOST_CALLS: Final = 24
+
+
+def is_of_arrays(executor: "Executor") -> bool:
+    """Whether a program computes with NumPy's arrays and numbers, and with no tensors."""
+    given = [each for each in executor.recorder.inputs if isinstance(each, TensorValue)]
+    places = map(executor.recorder.first_source, given)
+    held = (value for frame in executor.frames for value in frame.locals.values())
+    return all(isinstance(place, sources.TensorOver) for place in places) and any(
+        isinstance(value, ObjectValue) and issubclass(value.python_type, (np.ndarray, np.generic))
+        for value in held
+    )
+
+
+class Recursion:
+    """The calls of one capture of functions that are running. Mutable."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[CodeType] = Counter()
+
+    def enter(self, executor: "Executor", frame: Frame) -> None:
+        """A function is about to be called.
+
+        Raises:
+            SkipFrame: it is one of arrays that has called itself many times.
+        """
+        if executor.refusals.loops is None or not frame.is_user:
+            return
+        if not any(active.code is frame.code for active in executor.frames):
+            return
+        self._calls[frame.code] += 1
+        if self._calls[frame.code] > MOST_CALLS and is_of_arrays(executor):
+            raise SkipFrame(MSG_RECURSIVE)
+
+    def leave(self, executor: "Executor") -> None:
+        """The graph breaks.
+
+        Raises:
+            SkipFrame: in a function of arrays that calls itself.
+        """
+        if any(map(_calls_itself, executor.frames)) and is_of_arrays(executor):
+            raise SkipFrame(MSG_RECURSIVE)
+
+
+def _calls_itself(frame: Frame) -> bool:
+    """Whether the code of a frame names the function that it is of, as a global."""
+    name = frame.code.co_name
+    if not frame.is_user or name not in frame.code.co_names:
+        return False
+    found: Any = dict.get(frame.namespace.globals, name)
+    if type(found) is CompiledFunction:
+        found = found.__wrapped__
+    return type(found) is FunctionType and found.__code__ is frame.code
+
+
+__all__ = ["Recursion", "is_of_arrays"]

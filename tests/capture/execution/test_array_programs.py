@@ -1,0 +1,101 @@
+"""Recursive functions of arrays are plain Python; those of tensors, and others, are captured."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+
+def merge_sort(a):
+    n = len(a)
+    if n <= 1:
+        return a.copy()
+    left, right = merge_sort(a[: n // 2]), merge_sort(a[n // 2 :])
+    out = np.empty(n, a.dtype)
+    i = j = 0
+    for k in range(n):
+        if j == len(right) or (i < len(left) and left[i] <= right[j]):
+            out[k] = left[i]
+            i += 1
+        else:
+            out[k] = right[j]
+            j += 1
+    return out
+
+
+def quick_sort(a):
+    if len(a) <= 1:
+        return a
+    middle = a[len(a) // 2]
+    smaller, larger = quick_sort(a[a < middle]), quick_sort(a[a > middle])
+    return np.concatenate([smaller, a[a == middle], larger])
+
+
+def fourier(x):
+    if len(x) <= 1:
+        return x
+    even, odd = fourier(x[::2]), fourier(x[1::2])
+    odd = np.exp(-2j * np.pi * np.arange(len(x) // 2) / len(x)) * odd
+    return np.concatenate([even + odd, even - odd])
+
+
+def power(x, n):
+    if n == 0:
+        return x * 0 + 1
+    half = power(x, n // 2)
+    return half * half * x if n % 2 else half * half
+
+
+def broken_power(x, n):
+    if n == 0:
+        dj.graph_break()
+        return x * 0 + 1
+    if x.sum() > 1e9:
+        print("large")
+    half = broken_power(x, n // 2)
+    return half * half * x if n % 2 else half * half
+
+
+R = np.random.default_rng(8)
+RECURSIVE: list[tuple[Any, Any]] = [
+    (merge_sort, R.random(50)),
+    (merge_sort, R.integers(0, 9, 33)),
+    (quick_sort, R.random(60)),
+    (fourier, R.random(128) + 0j),
+]
+
+
+@pytest.mark.parametrize(("function", "x"), RECURSIVE)
+def test_recursive_functions_of_arrays_are_plain_python(function: Any, x: Any) -> None:
+    expected, compiled = function(x.copy()), dj.compile(function)
+
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(x.copy()), expected)
+    np.testing.assert_array_equal(compiled(x[1::2].copy()), function(x[1::2].copy()))
+    assert not dj.explain(function)(x.copy()).graphs
+
+
+def test_recursion_that_does_not_branch_on_data_is_one_graph() -> None:
+    x = R.random(20)
+
+    np.testing.assert_allclose(dj.compile(power, fullgraph=True)(x, 13), x**13)
+    assert len(dj.explain(power)(x, 13).graphs) == 1
+
+
+def test_where_no_break_is_allowed_recursion_is_unrolled() -> None:
+    x = R.random(16) + 0j
+
+    found = dj.compile(fourier, fullgraph=True)(x)
+
+    np.testing.assert_allclose(found, np.fft.fft(x), rtol=1e-10)
+
+
+def test_recursive_functions_of_tensors_are_captured_around_their_breaks() -> None:
+    x = dj.rand(8, dtype=dj.float64)
+
+    found = dj.compile(broken_power)(x, 5)
+
+    np.testing.assert_allclose(found.numpy(), x.numpy() ** 5)
+    assert dj.explain(broken_power)(x, 5).graphs
