@@ -8,7 +8,7 @@ STORAGES: Final = (
     "LongStorage", "ShortStorage", "Storage", "TypedStorage",
 )  # fmt: skip
 QUANTIZED: Final = (
-    "dequantize", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "int_repr",
+    "dequantize", "int_repr",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
     "q_zero_point", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
 )  # fmt: skip

@@ -29,6 +29,7 @@ import dynajit.ops.functions.networks.convolution
 import dynajit.ops.functions.networks.nn
 import dynajit.ops.functions.networks.noise
 import dynajit.ops.functions.networks.pooling
+import dynajit.ops.functions.networks.quantization
 import dynajit.ops.functions.networks.resampling
 import dynajit.ops.functions.reductions.pair
 import dynajit.ops.functions.reductions.reduction
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from dynajit.ops.functions.networks.nn import *
     from dynajit.ops.functions.networks.noise import *
     from dynajit.ops.functions.networks.pooling import *
+    from dynajit.ops.functions.networks.quantization import *
     from dynajit.ops.functions.networks.resampling import *
     from dynajit.ops.functions.reductions.pair import *
     from dynajit.ops.functions.reductions.reduction import *
