@@ -17,7 +17,14 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.types.symint import agree, shapes_agree
-from dynajit.ops.calls.arguments import describe_tensor, misplaced, require_tensor, size
+from dynajit.ops.calls.arguments import (
+    cast,
+    common_dtype,
+    describe_tensor,
+    misplaced,
+    require_tensor,
+    size,
+)
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import are_probabilities
 from dynajit.ops.calls.public import public
@@ -56,7 +63,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
     """Cross-entropy of logits (C), (N, C) or (N, C, d1, ...) and class indices, or probabilities
-    of the same shape."""
+    of the same shape, whose dtype the result may have."""
     reduction = reduction_of(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentRuntimeError(
@@ -72,8 +79,13 @@ def cross_entropy(
                 f"cross_entropy(ignore_index={ignore_index}): a target of probabilities has no "
                 "class to ignore."
             )
+        dtype = common_dtype((input, target))
         return TABLE.soft_cross_entropy(
-            input, target, weight, reduction=reduction, label_smoothing=smoothing
+            cast(input, dtype),
+            cast(target, dtype),
+            weight,
+            reduction=reduction,
+            label_smoothing=smoothing,
         )
     try:
         return TABLE.cross_entropy(
