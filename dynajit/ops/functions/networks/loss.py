@@ -80,12 +80,9 @@ def cross_entropy(
                 "class to ignore."
             )
         dtype = common_dtype((input, target))
+        logits, shares = (cast(one, dtype) for one in (input, target))
         return TABLE.soft_cross_entropy(
-            cast(input, dtype),
-            cast(target, dtype),
-            weight,
-            reduction=reduction,
-            label_smoothing=smoothing,
+            logits, shares, weight, reduction=reduction, label_smoothing=smoothing
         )
     try:
         return TABLE.cross_entropy(

@@ -15,7 +15,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-6, "float64": 1e-7}
 
 
-@pytest.mark.parametrize(("logits", "target"), itertools.product(DTYPES, DTYPES))
+@pytest.mark.parametrize(("logits", "target"), list(itertools.product(DTYPES, DTYPES)))
 def test_cross_entropy_with_probabilities_has_the_dtype_of_both(logits: str, target: str) -> None:
     def loss(m: Any) -> Any:
         x = m.linspace(-1, 1, 6).reshape(2, 3).to(getattr(m, logits))
