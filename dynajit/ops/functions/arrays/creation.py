@@ -6,6 +6,7 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.symint import SymInt, floordiv, is_at_least, larger
 from dynajit.ops.calls.arguments import constant, is_tensor
 from dynajit.ops.functions.arrays.shapes import refuse_lossy
 from dynajit.ops.functions.arrays.table import left, name_of, stands_for
@@ -131,20 +132,28 @@ def _known(name: str, *values: Any) -> None:
         raise left(f"numpy.{name} of numbers that vary")
 
 
+def _varies(*values: Any) -> bool:
+    """Whether some of several integers are sizes that vary, and all are integers."""
+    is_one = any(isinstance(value, SymInt) for value in values)
+    return is_one and all(type(value) is int or isinstance(value, SymInt) for value in values)
+
+
+def _counted(start: Any, stop: Any = None, step: Any = 1) -> Any:
+    """`arange` of integers of which some vary, as int64."""
+    if stop is None:
+        start, stop = 0, start
+    if type(step) is not int or not step:
+        raise left("numpy.arange by a step that varies")
+    count = larger(floordiv(stop - start + step - (1 if step > 0 else -1), step), 0)
+    return TABLE.arange(start, step, size=count, dtype=dtypes.int64, device=CPU)
+
+
 @stands_for(np.arange, gives_arrays=True)
 def arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
-    """Numbers at equal steps; known now."""
+    """Numbers at equal steps; known now, or integers."""
     _on_cpu("arange", device, None)
-    if (
-        len(bounds) == 1
-        and type(bounds[0]) not in (bool, int, float)
-        and hasattr(bounds[0], "node")
-    ):
-        count = sizes_of(bounds[0])[0]
-        return in_dtype(
-            TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=CPU),
-            np.int64 if dtype is None else dtype,
-        )
+    if _varies(*bounds):
+        return in_dtype(_counted(*bounds), np.int64 if dtype is None else dtype)
     _known("arange", *bounds)
     made = np.arange(*bounds, dtype=dtype)
     own_dtype(made.dtype)
@@ -156,24 +165,25 @@ def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> Any:
     given = [as_tensor(x) for x in (start, stop)]
     if any(x.shape or x.dtype.name not in ("float64", "int64") for x in given):
         raise left("numpy.linspace between arrays")
-    if type(num) is not int or num < 2:
+    if not isinstance(num, (int, SymInt)) or not is_at_least(num, 2):
         raise left("numpy.linspace of so few numbers")
     first, last = (in_dtype(x, np.float64) for x in given)
     apart, parts = TABLE.sub(last, first), num - 1 if endpoint else num
     step = TABLE.div(apart, parts)
-    count = constant(np.arange(num, dtype=np.float64), CPU)
+    place = TABLE.arange(0, 1, size=num, dtype=dtypes.int64, device=CPU)
+    count = in_dtype(place, np.float64)
     small = TABLE.mul(TABLE.div(count, parts), apart)
     found = TABLE.add(TABLE.where(TABLE.eq(step, 0), small, TABLE.mul(count, step)), first)
     if not endpoint:
         return found
-    return TABLE.where(constant(np.arange(num) == num - 1, CPU), last, found)
+    return TABLE.where(TABLE.eq(place, num - 1), last, found)
 
 
 @stands_for(np.linspace, gives_arrays=True)
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
              dtype: Any = None) -> Any:  # fmt: skip
     """Numbers at equal distances."""
-    if dtype is None and (is_tensor(start) or is_tensor(stop)):
+    if dtype is None and (is_tensor(start) or is_tensor(stop) or isinstance(num, SymInt)):
         return _between(start, stop, num, endpoint)
     _known("linspace", start, stop, num)
     made = np.linspace(start, stop, num, endpoint, dtype=dtype)
@@ -181,10 +191,19 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
     return constant(made, CPU)
 
 
+def _diagonal(rows: Any, columns: Any, k: Any) -> tuple[Any, Any]:
+    """The number of each column, and that of the place of a diagonal in each row, below it."""
+    across = _counted(rows if columns is None else columns)
+    down = TABLE.reshape(_counted(rows), shape=(rows, 1))
+    return across, TABLE.add(down, k)
+
+
 @stands_for(np.eye, gives_arrays=True)
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C") -> Any:
     """Ones on a diagonal."""
     require_c_order(order)
+    if _varies(N, N if M is None else M, k):
+        return in_dtype(TABLE.eq(*_diagonal(N, M, k)), dtype)
     _known("eye", N, M, k)
     own_dtype(dtype)
     return constant(np.eye(N, M, k, np.dtype(dtype)), CPU)
@@ -196,6 +215,34 @@ def identity(n: Any, dtype: Any = None) -> Any:
     return eye(n, dtype=float if dtype is None else dtype)
 
 
+@stands_for(np.tri, gives_arrays=True)
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Any:
+    """Ones on a diagonal and below."""
+    refuse_given("tri", like=like)
+    if _varies(N, N if M is None else M, k):
+        return in_dtype(TABLE.le(*_diagonal(N, M, k)), dtype)
+    _known("tri", N, M, k)
+    own_dtype(dtype)
+    return constant(np.tri(N, M, k, np.dtype(dtype)), CPU)
+
+
+@stands_for(np.indices, gives_arrays=True)
+def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
+    """The index along each dim of every place of an array, in a new dim in front."""
+    sizes = sizes_of(dimensions)
+    own_dtype(dtype)
+    if sparse or not _varies(*sizes):
+        _known("indices", *sizes)
+        made = np.indices(sizes, np.dtype(dtype), sparse)
+        return tuple(constant(x, CPU) for x in made) if sparse else constant(made, CPU)
+    found = []
+    for dim, size in enumerate(sizes):
+        alone = tuple(size if d == dim else 1 for d in range(len(sizes)))
+        along = TABLE.reshape(_counted(size), shape=alone)
+        found.append(in_dtype(broadcast_to(along, sizes), dtype))
+    return TABLE.stack(*found, dim=0)
+
+
 #: Functions of known numbers, which NumPy computes at once.
 _OF_NUMBERS = (
     np.hanning,
@@ -204,13 +251,11 @@ _OF_NUMBERS = (
     np.bartlett,
     np.logspace,
     np.geomspace,
-    np.tri,
     np.fft.fftfreq,
     np.fft.rfftfreq,
     np.diag_indices,
     np.triu_indices,
     np.tril_indices,
-    np.indices,
 )
 
 
