@@ -278,6 +278,8 @@ def _moments(rows: Tensor, channels: int) -> tuple[Tensor, tuple[Tensor, Tensor]
 
 def _move(running: Tensor, batch: Tensor, factor: Any) -> None:
     """Give a batch its share in running statistics."""
+    if isinstance(factor, Tensor):
+        factor = factor.to(running.dtype)
     with no_grad():
         running.lerp_(batch.detach().to(running.dtype), factor)
 
