@@ -172,3 +172,12 @@ def test_a_complex_constant_may_be_a_result() -> None:
 
     np.testing.assert_allclose(twice.numpy(), 2 * normal(2).numpy())
     assert [1 + 2j, 3 - 1j] == constant.tolist()
+
+
+def test_gradients_of_pairs_seen_as_complex_numbers_are_pairs() -> None:
+    """What comes back is a complex input, which the graph of gradients knows as floats."""
+    pairs = dj.randn(3, 2).requires_grad_()
+    dj.compile(lambda x: dj.view_as_complex(x.clone()), fullgraph=True)(pairs).backward(normal(3))
+
+    assert pairs.grad.dtype is dj.float32
+    np.testing.assert_array_equal(pairs.grad.numpy(), dj.view_as_real(normal(3)).numpy())

@@ -163,12 +163,22 @@ class _Splitter:
     def _output(self, output: Any) -> Any:
         made = self.made[output] if isinstance(output, Node) else output
         if not isinstance(made, Pair):
-            return made
+            return self._copied(made) if self._is_seen_as_floats(output) else made
         if output in self.given:
             return self.given[output]
         assert output.kind is NodeKind.CALL, "a complex constant"
         whole: Value = _on_pairs(TABLE.view_as_real, made)
         return whole.node
+
+
+    def _is_seen_as_floats(self, output: Any) -> bool:
+        """Whether an output is a view of a complex input, which callers know as complex."""
+        is_call = isinstance(output, Node) and output.op is TABLE.view_as_real
+        return is_call and output.args[0] in self.given
+
+    def _copied(self, node: Node) -> Node:
+        copy: Value = TABLE.clone(Value(self.builder, node))
+        return copy.node
 
 
 def _lies_row_by_row(operand: Operand) -> bool:
