@@ -170,7 +170,6 @@ class _Splitter:
         whole: Value = _on_pairs(TABLE.view_as_real, made)
         return whole.node
 
-
     def _is_seen_as_floats(self, output: Any) -> bool:
         """Whether an output is a view of a complex input, which callers know as complex."""
         is_call = isinstance(output, Node) and output.op is TABLE.view_as_real

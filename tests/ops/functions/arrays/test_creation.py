@@ -1,4 +1,4 @@
-"""Arrays that compiled functions make of sizes that vary are NumPy's, in one graph for all sizes."""
+"""Arrays that compiled functions make of sizes that vary: NumPy's, in one graph for all sizes."""
 
 from collections.abc import Callable
 from typing import Any
