@@ -682,8 +682,25 @@ class CompiledNode(Node):
     def is_used_up(self) -> bool:
         """Whether no run will succeed again; after one to all inputs, whether none of that kind."""
         if self.partly:
-            return all(self.is_passed(*row) for row in self.facts.rows)
+            return all(
+                self.is_closed(output, position)
+                for output in range(self.output_count)
+                for position in self.inputs_of(output)
+            )
         return all(map(self.is_released, range(self.output_count)))
+
+    def inputs_of(self, output: int) -> Iterable[int]:
+        """The positions of the inputs that get a gradient from an output."""
+        if self.reached:
+            return self.reached[output]
+        return [position for position, flag in enumerate(self.facts.requires_grad) if flag]
+
+    def is_closed(self, output: int, position: int) -> bool:
+        """Whether a row between an output and an input has let go of what it saved."""
+        return any(
+            outputs >> output & 1 and inputs >> position & 1 and self.is_passed(outputs, inputs)
+            for outputs, inputs in self.facts.rows
+        )
 
     def forget(self) -> None:
         """Drop all that was kept for backward."""

@@ -235,7 +235,17 @@ def chain(w: Any, x: Any) -> Any:
     return moved.sum(), (moved * w).tanh().sum()
 
 
-@pytest.mark.parametrize("function", [apart, together, chain])
+def saving_nothing(w: Any, x: Any) -> Any:
+    """Two results, of which one needs nothing but its gradient."""
+    return (w * x).tanh().sum(), (x + 1).sum() - w.sum()
+
+
+def partly(w: Any, x: Any) -> Any:
+    """Results that need nothing for one of the inputs."""
+    return (w.sin() + x).sum(), (x.sin() - w).sum()
+
+
+@pytest.mark.parametrize("function", [apart, together, chain, saving_nothing, partly])
 def test_runs_to_chosen_inputs_let_go_of_what_they_pass(function: Any) -> None:
     """Three runs without `retain_graph`, up to the first that is refused: two from each result to
     each input, one to each or both."""
