@@ -404,6 +404,22 @@ class _Turn(Tried):
 
     # -- after -------------------------------------------------------------------------------
 
+    def _refuse_views(self, kept: Sequence[str]) -> None:
+        """What is handed on stands for its elements alone: a turn that writes it would not write
+        the tensor of which it is a view.
+
+        Raises:
+            Differs: it is a view of the caller's, or of what a local holds in all turns.
+        """
+        recorder, heap = self._recorder, self._recorder.heap
+        locals = self._start.locals.items()
+        stay = {v.identity for k, v in locals if k not in self._changed and hasattr(v, "identity")}
+        for name in kept:
+            contents = heap[self._tensors[name][0].identity]
+            base = heap[contents.memory].base if contents.memory else None
+            if base is not None and (recorder.existing(base) is not None or base.identity in stay):
+                raise Differs
+
     def _finish(self) -> None:
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
@@ -411,6 +427,7 @@ class _Turn(Tried):
         if self._memories.carried and self._builder.arm is not None:
             raise Differs  # what it leaves would be there whichever arm Python runs
         kept = [name for name in self._tensors if name in self._now.read]
+        self._refuse_views(kept)
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
@@ -695,6 +712,7 @@ class _CountedTurn(_Turn):
         self._check_locals()
         recorder, builder = self._recorder, self._builder
         kept = [name for name in self._tensors if name in self._now.read]
+        self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))

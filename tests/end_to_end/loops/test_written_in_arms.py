@@ -1,5 +1,8 @@
 """Arms of an `if` on data that write to memory: what is written, or was there, is put there."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -233,3 +236,36 @@ def test_versions_and_gradients_are_not_guessed(function) -> None:
         results.append((found.detach().numpy(), y.numpy(), y._version, x.grad is None))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def replaced_view(a: Any, c: Any) -> Any:
+    """A view of the caller's tensor, until a decision replaces it."""
+    for i in range(30):
+        if i == 4:
+            c = a + 1
+        c = c[:]
+        for _ in range(18):
+            c *= 0.5
+    return a * 1
+
+
+def view_of_a_local(a: Any, c: Any) -> Any:
+    """The same of what another local holds."""
+    c = kept = c * 1
+    for i in range(30):
+        if i % 7 == 6:
+            c = a + 1
+        c = c.view(-1)
+        for _ in range(3):
+            c.mul_(0.5)
+    return kept
+
+
+@pytest.mark.parametrize("function", [replaced_view, view_of_a_local])
+def test_writes_to_views_reach_what_they_are_views_of(function: Callable[..., Any]) -> None:
+    compiled = dj.compile(function)
+    for _ in range(2):
+        a, c = dj.ones(5, dtype=dj.float64), dj.ones(5, dtype=dj.float64)
+        same = c.clone()
+        assert function(a, c).tolist() == compiled(a, same).tolist()
+        assert c.tolist() == same.tolist()
