@@ -412,8 +412,9 @@ class _Turn(Tried):
             Differs: it is a view of the caller's, or of what a local holds in all turns.
         """
         recorder, heap = self._recorder, self._recorder.heap
-        locals = self._start.locals.items()
-        stay = {v.identity for k, v in locals if k not in self._changed and hasattr(v, "identity")}
+        held = self._start.locals
+        same = [handed_on(self._executor, held[name]) for name in held.keys() - self._changed]
+        stay = {value.identity for value in same if value is not None}
         for name in kept:
             contents = heap[self._tensors[name][0].identity]
             base = heap[contents.memory].base if contents.memory else None

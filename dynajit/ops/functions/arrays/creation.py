@@ -191,22 +191,27 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
     return constant(made, CPU)
 
 
-def _diagonal(rows: Any, columns: Any, k: Any) -> tuple[Any, Any]:
-    """The number of each column, and that of the place of a diagonal in each row, below it."""
-    across = _counted(rows if columns is None else columns)
-    down = TABLE.reshape(_counted(rows), shape=(rows, 1))
-    return across, TABLE.add(down, k)
+def _by_diagonal(original: Any, compare: Any, rows: Any, columns: Any, k: Any, dtype: Any) -> Any:
+    """Ones where the number of a column compares so with that of the diagonal in its row.
+
+    Args:
+        original: NumPy's function, which makes it of numbers that are known.
+        compare: the row that compares.
+    """
+    wide = rows if columns is None else columns
+    if _varies(rows, wide, k):
+        down = TABLE.reshape(_counted(rows), shape=(rows, 1))
+        return in_dtype(compare(_counted(wide), TABLE.add(down, k)), dtype)
+    _known(name_of(original), rows, columns, k)
+    own_dtype(dtype)
+    return constant(original(rows, columns, k, np.dtype(dtype)), CPU)
 
 
 @stands_for(np.eye, gives_arrays=True)
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C") -> Any:
     """Ones on a diagonal."""
     require_c_order(order)
-    if _varies(N, N if M is None else M, k):
-        return in_dtype(TABLE.eq(*_diagonal(N, M, k)), dtype)
-    _known("eye", N, M, k)
-    own_dtype(dtype)
-    return constant(np.eye(N, M, k, np.dtype(dtype)), CPU)
+    return _by_diagonal(np.eye, TABLE.eq, N, M, k, dtype)
 
 
 @stands_for(np.identity, gives_arrays=True)
@@ -219,11 +224,7 @@ def identity(n: Any, dtype: Any = None) -> Any:
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Any:
     """Ones on a diagonal and below."""
     refuse_given("tri", like=like)
-    if _varies(N, N if M is None else M, k):
-        return in_dtype(TABLE.le(*_diagonal(N, M, k)), dtype)
-    _known("tri", N, M, k)
-    own_dtype(dtype)
-    return constant(np.tri(N, M, k, np.dtype(dtype)), CPU)
+    return _by_diagonal(np.tri, TABLE.le, N, M, k, dtype)
 
 
 @stands_for(np.indices, gives_arrays=True)

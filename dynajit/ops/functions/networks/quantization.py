@@ -15,6 +15,8 @@ from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.table.op_table import TABLE
 
+MSG_OUTSIDE: Final = "`zero_point` must be between `quant_min` and `quant_max`."
+
 _ZERO_POINTS: Final = (dtypes.int32, dtypes.float32, dtypes.float16)
 
 
@@ -43,8 +45,8 @@ def fake_quantize_per_tensor_affine(
             "be numbers both, or tensors of one element both."
         )
     if not is_tensor(scale):
-        _check_zero_point(TABLE.full(zero_point, shape=(), dtype=dtypes.float64,
-                                     device=input.device), quant_min, quant_max)  # fmt: skip
+        if not quant_min <= zero_point <= quant_max:
+            raise InvalidValueRuntimeError(MSG_OUTSIDE)
         scale = TABLE.full(scale, shape=(), dtype=dtypes.float32, device=input.device)
         zero_point = TABLE.full(zero_point, shape=(), dtype=dtypes.float32, device=input.device)
     elif scale.numel() != 1 or zero_point.numel() != 1:
@@ -102,7 +104,11 @@ def fake_quantize_per_channel_affine(
         )
     is_whole = zero_point.dtype is dtypes.int32
     if is_whole:
-        _check_zero_point(zero_point, quant_min, quant_max)
+        is_outside = TABLE.logical_or(
+            TABLE.lt(zero_point, quant_min), TABLE.gt(zero_point, quant_max)
+        )
+        if occurs(is_outside):
+            raise InvalidValueRuntimeError(MSG_OUTSIDE)
     shape = tuple(input.shape[dim] if d == dim else 1 for d in range(input.dim()))
     scale, zero_point = (TABLE.reshape(one, shape=shape) for one in (scale, zero_point))
     ends = quant_min, quant_max
@@ -117,11 +123,6 @@ def _check(call: str, input: Any, low: Any, high: Any) -> None:
         raise InvalidValueRuntimeError(
             f"{call}: `quant_min` should be less than or equal to `quant_max`, got {low} and {high}"
         )
-
-
-def _check_zero_point(zero_point: Any, low: Any, high: Any) -> None:
-    if occurs(TABLE.logical_or(TABLE.lt(zero_point, low), TABLE.gt(zero_point, high))):
-        raise InvalidValueRuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
 
 
 def _simulated(
