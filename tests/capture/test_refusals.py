@@ -111,6 +111,9 @@ CASES: Final[dict[str, Case]] = {
     "no classes": (
         lambda i: F.one_hot(i), (I,), (T([], dtype=dj.int64),)),
     "dynajit/ops/functions/networks/nn.py: _check_classes": (lambda i: F.one_hot(i, 3), (I,), (J,)),
+    "dynajit/ops/functions/networks/quantization.py: fake_quantize_per_channel_affine": (
+        lambda x, points: dj.fake_quantize_per_channel_affine(x, dj.ones(3), points, 0, -8, 7),
+        (X, T([0, 7, -8], dtype=dj.int32)), (X, T([0, 8, 0], dtype=dj.int32))),
     "a negative class": (lambda i: F.one_hot(i, 3), (I,), (-I,)),
     "dynajit/ops/functions/matrices/reported_failures.py: inv_ex": (
         lambda x: dj.linalg.inv_ex(x, check_errors=True), (EYE,), (0 * EYE,)),
