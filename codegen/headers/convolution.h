@@ -49,7 +49,8 @@ enum {
     DJ_BLOCK_SUMS = 1 << 18, /* of a block */
     DJ_SHALLOW = 64,         /* products of a pixel below which storing whole vectors counts more */
     DJ_CHUNK_PIXELS = 256,   /* of a task, at least, where there are so many */
-    DJ_CUT_TILES = 16,       /* of channels, at least, of tasks that share pixels */
+    DJ_CUT_TILES = 16,       /* of channels, at least, of tasks that share pixels, */
+    DJ_PADDED = 32,          /* whose slabs are padded so many channels at a time */
     DJ_SLAB_BYTES = 1 << 19,
     DJ_OPEN_PIXELS = 512,    /* of a result up to which weights are read where they lie, */
     DJ_SET_BYTES = 4096,     /* unless their rows begin on the same sets of the first cache */
@@ -165,6 +166,11 @@ static __attribute__((unused)) dj_walk dj_walk_back(const dj_convolution *c) {
     w.taps = dj_volume(c->size);
     return w;
 }
+
+/* The pixels of a task: rows of some images. */
+typedef struct {
+    int64_t image, images, first, end;
+} dj_chunk;
 
 /* The taps of a class: their numbers and their offsets in a plane; returns how many. */
 static __attribute__((unused)) int64_t dj_taps(const dj_convolution *c, const dj_walk *w,

@@ -199,13 +199,15 @@ static DJ_ONCE void DJ_OF(dj_gather)(const T *slab, const int64_t *steps, int64_
         }
 }
 
-/* What the tasks of a convolution share. Before them, `packs` tasks bring the weights in order. */
+/* What the tasks of a convolution share. Before them, `packs` tasks bring the weights in order, and
+ * pad the slabs that tasks share: those of other channels of the same pixels. */
 typedef struct {
     dj_convolution c;
     dj_walk w;
     int64_t classes, results, sources; /* channels of a group */
     int64_t tiles, padded;             /* of results, and their rows */
     int64_t images, chunks, cuts, cut_tiles, panels, step, packs, tasks;
+    int64_t packed, pads; /* packs of weights; and of each slab that tasks share */
     int64_t *starts; /* first tap of each class */
     int64_t *steps; /* per class: (source channel, tap) */
     int64_t *numbers; /* of taps, in the order of the classes */
@@ -215,9 +217,29 @@ typedef struct {
     int64_t *lines; /* steps of what was gathered */
     int64_t *places; /* of a step in a row of weights; NULL: they are packed */
     int is_back, is_narrow, is_near, team; /* is_near: tiles read slabs, nothing is gathered */
-    int64_t slab, panel, block, room; /* bytes of a thread, from `own` on */
-    char *memory, *own; /* memory is to be freed */
+    int64_t slab, panel, block, room; /* bytes; room: of a thread, from `own` on */
+    char *memory, *own, *shared; /* memory is to be freed; shared: slabs, NULL: each task pads its own */
 } DJ_OF(dj_correlation);
+
+DJ_INLINE dj_chunk DJ_OF(dj_chunk_of)(const DJ_OF(dj_correlation) *all, int64_t number) {
+    const dj_walk *w = &all->w;
+    const int64_t image = number / w->slabs * all->images, first = number % w->slabs * w->rows;
+    return (dj_chunk){image, dj_min_index(all->images, all->c.batch - image), first,
+                      dj_min_index(first + w->rows, w->result[0])};
+}
+
+/* Some channels of a group in the slabs of a chunk's images. */
+static __attribute__((unused)) void DJ_OF(dj_pad_chunk)(const DJ_OF(dj_correlation) *all,
+                                                        dj_chunk chunk, int64_t group,
+                                                        int64_t channel, int64_t count, T *slab) {
+    const int64_t volume = dj_volume(all->w.source), plane = dj_volume(all->w.plane);
+    for (int64_t i = 0; i < chunk.images; i++) {
+        const int64_t lane = (chunk.image + i) * all->c.groups + group;
+        DJ_OF(dj_pad)(&all->w, all->source + (lane * all->sources + channel) * volume, count,
+                      dj_base(&all->w, 0, chunk.first),
+                      slab + (i * all->sources + channel) * plane);
+    }
+}
 
 /* Rows of a tile of results: even, DJ_TALL but for the last one. */
 DJ_INLINE int64_t DJ_OF(dj_rows)(const DJ_OF(dj_correlation) *all, int64_t tile) {
@@ -225,8 +247,8 @@ DJ_INLINE int64_t DJ_OF(dj_rows)(const DJ_OF(dj_correlation) *all, int64_t tile)
 }
 
 /* One tile's weights in the order in which it reads them; zeros beside the last channel. */
-static __attribute__((unused)) void DJ_OF(dj_pack_task)(const DJ_OF(dj_correlation) *all,
-                                                        int64_t task) {
+static __attribute__((unused)) void DJ_OF(dj_pack_weights)(const DJ_OF(dj_correlation) *all,
+                                                           int64_t task) {
     const int64_t taps = all->w.taps, step = all->is_back ? all->results * taps : taps;
     const int64_t across = all->is_back ? taps : all->sources * taps, groups = all->c.groups;
     const int64_t group = task / all->tiles, tile = task % all->tiles, first = tile * DJ_TALL;
@@ -249,6 +271,19 @@ static __attribute__((unused)) void DJ_OF(dj_pack_task)(const DJ_OF(dj_correlati
             }
         }
     }
+}
+
+static __attribute__((unused)) void DJ_OF(dj_pack_task)(const DJ_OF(dj_correlation) *all,
+                                                        int64_t task) {
+    if (task < all->packed) {
+        DJ_OF(dj_pack_weights)(all, task);
+        return;
+    }
+    const int64_t number = (task - all->packed) / all->pads;
+    const int64_t channel = (task - all->packed) % all->pads * DJ_PADDED;
+    DJ_OF(dj_pad_chunk)(all, DJ_OF(dj_chunk_of)(all, number / all->c.groups), number % all->c.groups,
+                        channel, dj_min_index(DJ_PADDED, all->sources - channel),
+                        (T *)(all->shared + number * all->slab));
 }
 
 /* The sums of a tile to the planes of the result, where pixels of a run lie `step` apart. */
@@ -286,7 +321,7 @@ static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t channe
 /* Some tiles of results for the pixels of some images, whose slabs lie one behind the other. */
 static __attribute__((unused)) void DJ_OF(dj_wide)(
     const DJ_OF(dj_correlation) *all, int64_t class, int64_t group, int64_t image, int64_t images,
-    int64_t first, int64_t end, int64_t tile, int64_t last_tile, char *own) {
+    int64_t first, int64_t end, int64_t tile, int64_t last_tile, const T *slab, char *own) {
     const dj_walk *w = &all->w;
     const dj_pixels pixels = dj_pixels_of(w, class, first, end);
     const int64_t plane = dj_volume(w->result), unit = all->is_near ? DJ_LANES : 1;
@@ -302,8 +337,8 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
     const int64_t channels = dj_min_index(last_tile * DJ_TALL, all->results) - channel;
     const int64_t blocks = dj_max_index(dj_quotient_up(total, all->panels * DJ_PANEL), 1);
     const int64_t step = dj_quotient_up(dj_quotient_up(total, blocks), DJ_PANEL) * DJ_PANEL;
-    const T *slab = (const T *)own, *bias = all->bias;
-    T *panel = (T *)(own + all->slab), *block = (T *)(own + all->slab + all->panel);
+    const T *bias = all->bias;
+    T *panel = (T *)own, *block = (T *)(own + all->panel);
     T *part = (T *)((char *)block + all->block);
     dj_run runs[DJ_PANELS][DJ_PANEL];
     int64_t counts[DJ_PANELS];
@@ -487,7 +522,9 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     const int is_open = !is_back && !all->is_narrow && all->results % DJ_TALL == 0 &&
                         steps * (int64_t)sizeof(T) % DJ_SET_BYTES &&
                         c->batch * dj_volume(w->result) <= DJ_OPEN_PIXELS;
-    all->packs = is_open ? 0 : c->groups * all->tiles;
+    all->pads = all->cuts > 1 ? dj_quotient_up(all->sources, DJ_PADDED) : 0;
+    all->packed = is_open ? 0 : c->groups * all->tiles;
+    all->packs = all->packed + all->chunks * c->groups * all->pads;
     all->tasks = all->chunks * c->groups * all->cuts;
 
     const int64_t span = dj_min_index(dj_span(steps, w->taps), steps);
@@ -501,19 +538,21 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     all->slab = dj_room(all->images * all->sources * dj_volume(w->plane) + DJ_BESIDE, sizeof(T));
     all->panel = dj_room(all->step * DJ_PITCH, sizeof(T));
     all->block = dj_room(all->panels * tall, sizeof(T));
-    all->room = all->slab + (all->is_narrow ? 0 : all->panel + 2 * all->block);
+    all->room = (all->pads ? 0 : all->slab) + (all->is_narrow ? 0 : all->panel + 2 * all->block);
     const int64_t open = is_open ? steps : 0;
     const int64_t table = dj_room(all->classes + 1 + steps + 3 * w->taps + all->step + open,
                                   sizeof(int64_t));
     const int64_t weights = is_open ? 0 : dj_room(steps * c->groups * all->padded, sizeof(T));
-    all->memory = malloc((size_t)(table + weights + all->room * all->team + 64));
+    const int64_t shared = all->pads ? all->chunks * c->groups * all->slab : 0;
+    all->memory = malloc((size_t)(table + weights + shared + all->room * all->team + 64));
     if (!all->memory) { status[0] = 3; return 0; }
     char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);
     all->starts = (int64_t *)aligned, all->steps = all->starts + all->classes + 1;
     all->numbers = all->steps + steps, all->lines = all->numbers + 3 * w->taps;
     for (int64_t k = 0; k < all->step; k++) all->lines[k] = k * DJ_PITCH;
     all->places = is_open ? all->lines + all->step : NULL;
-    all->weights = (T *)(aligned + table), all->own = aligned + table + weights;
+    all->weights = (T *)(aligned + table), all->own = aligned + table + weights + shared;
+    all->shared = shared ? aligned + table + weights : NULL;
     int64_t *offset = all->numbers + w->taps, *to = all->steps;
     all->starts[0] = 0;
     for (int64_t class = 0; class < all->classes; class++) {
@@ -531,42 +570,39 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     return 1;
 }
 
-/* The epilogue of some tiles of results: the rows from `first` to `end` of some images. */
+/* The epilogue of some tiles of results for the pixels of a chunk. */
 static __attribute__((unused)) void DJ_OF(dj_finish_task)(const DJ_OF(dj_correlation) *all,
-                                                       int64_t group, int64_t image,
-                                                       int64_t images, int64_t first, int64_t end,
-                                                       int64_t tile, int64_t last_tile) {
+                                                          dj_chunk chunk, int64_t group,
+                                                          int64_t tile, int64_t last_tile) {
     const dj_epilogue *epilogue = all->c.epilogue;
     const int64_t row = all->w.result[1] * all->w.result[2];
     const int64_t last = dj_min_index(last_tile * DJ_TALL, all->results);
-    for (int64_t i = image; epilogue && i < image + images; i++)
+    for (int64_t i = chunk.image; epilogue && i < chunk.image + chunk.images; i++)
         for (int64_t o = tile * DJ_TALL; o < last; o++)
-            epilogue->run(epilogue, (i * all->c.groups + group) * all->results + o, first * row,
-                          (end - first) * row);
+            epilogue->run(epilogue, (i * all->c.groups + group) * all->results + o,
+                          chunk.first * row, (chunk.end - chunk.first) * row);
 }
 
 static __attribute__((unused)) void DJ_OF(dj_correlation_task)(const DJ_OF(dj_correlation) *all,
                                                                int64_t task, int64_t thread) {
-    const dj_walk *w = &all->w;
     char *own = all->own + all->room * thread;
-    const int64_t cut = task % all->cuts, groups = all->c.groups;
-    const int64_t group = task / all->cuts % groups, chunk = task / all->cuts / groups;
-    const int64_t first = chunk % w->slabs * w->rows, image = chunk / w->slabs * all->images;
-    const int64_t end = dj_min_index(first + w->rows, w->result[0]);
-    const int64_t images = dj_min_index(all->images, all->c.batch - image);
-    const int64_t source = all->sources * dj_volume(w->source);
-    const int64_t tile = cut * all->cut_tiles;
+    const int64_t cut = task % all->cuts, number = task / all->cuts;
+    const int64_t group = number % all->c.groups, tile = cut * all->cut_tiles;
     const int64_t last_tile = dj_min_index(tile + all->cut_tiles, all->tiles);
-    for (int64_t i = 0; i < images; i++)
-        DJ_OF(dj_pad)(w, all->source + ((image + i) * groups + group) * source, all->sources,
-                      dj_base(w, 0, first), (T *)own + i * all->sources * dj_volume(w->plane));
+    const dj_chunk chunk = DJ_OF(dj_chunk_of)(all, number / all->c.groups);
+    const T *slab = (const T *)(all->shared ? all->shared + number * all->slab : own);
+    if (!all->shared) {
+        DJ_OF(dj_pad_chunk)(all, chunk, group, 0, all->sources, (T *)own);
+        own += all->slab;
+    }
     for (int64_t class = 0; class < all->classes; class++) {
         if (all->is_narrow)
-            DJ_OF(dj_narrow)(all, class, group, image, first, end, (const T *)own);
+            DJ_OF(dj_narrow)(all, class, group, chunk.image, chunk.first, chunk.end, slab);
         else
-            DJ_OF(dj_wide)(all, class, group, image, images, first, end, tile, last_tile, own);
+            DJ_OF(dj_wide)(all, class, group, chunk.image, chunk.images, chunk.first, chunk.end,
+                           tile, last_tile, slab, own);
     }
-    DJ_OF(dj_finish_task)(all, group, image, images, first, end, tile, last_tile);
+    DJ_OF(dj_finish_task)(all, chunk, group, tile, last_tile);
 }
 
 static __attribute__((unused)) void DJ_OF(dj_correlate)(
