@@ -24,6 +24,10 @@ PAUSE = 0.01
 """Seconds in front of the calls of a library: the other one's threads may wait for work until then,
 and take a core."""
 
+AWAKE = 0.002
+"""Seconds of calls in front of the one that is timed: threads that slept are awake then, as they are
+where one call follows the other. To wake one takes as long as the smallest of these calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -120,13 +124,16 @@ def calls_of(m: Any, setting: Setting) -> Calls:
 
 
 def paused(call: Callable[[], Any]) -> Callable[[], Any]:
-    """The call, with a pause in front of every other one: `fastest` times the others."""
-    pauses = itertools.cycle((PAUSE, None))
+    """The call; every other one is a pause and as many calls as fill `AWAKE`: `fastest` times the
+    others."""
+    is_first = itertools.cycle((True, False))
 
     def waiting() -> Any:
-        pause = next(pauses)
-        if pause is not None:
-            time.sleep(pause)
+        if next(is_first):
+            time.sleep(PAUSE)
+            end = time.perf_counter() + AWAKE
+            while time.perf_counter() < end:
+                call()
         return call()
 
     return waiting

@@ -34,6 +34,7 @@ _CONVOLUTION: Final = """\
 _CONVOLUTION_END: Final = "#undef T\n#undef DJ_OF"
 
 _WINOGRAD: Final = "convolution_winograd.h"
+_PLANES: Final = "convolution_planes.h"
 _ATTENTION: Final = """\
 #define T {c}
 #define DJ_OF(name) name##_{suffix}
@@ -158,16 +159,26 @@ def may_be_winograd(kernel: NativeKernel) -> bool:
     )
 
 
+def may_be_planes(kernel: NativeKernel) -> bool:
+    """True for a convolution of groups of one channel."""
+    if kernel.row not in CONVOLUTIONS[:2]:
+        return False
+    name = "channels" if kernel.row == CONVOLUTIONS[0] else "outputs"
+    return dict(kernel.numbers)[name][0] == 1
+
+
 def _calls(kernel: NativeKernel) -> tuple[str, ...]:
-    """The call of a kernel's function; in front of it that of Winograd's form, which may answer
-    that the sums are to be computed directly."""
+    """The call of a kernel's function; in front of it that of a form for some sizes, which may
+    answer that it is not for these."""
     function, given = _call(kernel)
     operands = ", ".join(("&c", *given, "threads"))
     status = ", status" if kernel.row in (*CONVOLUTIONS, *ATTENTION, *ORDERINGS) else ""
     call = f"dj_{function}_{_suffix(kernel)}({operands}{status});"
-    if not may_be_winograd(kernel):
-        return (call,)
-    return (f"if (!*runtime->is_direct && dj_winograd_correlate({operands})) return;", call)
+    if may_be_winograd(kernel):
+        return (f"if (!*runtime->is_direct && dj_winograd_correlate({operands})) return;", call)
+    if may_be_planes(kernel):
+        return (f"if (dj_correlate_planes_{_suffix(kernel)}({operands})) return;", call)
+    return (call,)
 
 
 def _call(kernel: NativeKernel) -> tuple[str, list[str]]:
@@ -227,6 +238,8 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
                 masks = 0 if head else masks_of(same)
                 parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
                 parts += map(read, tail)
+                if any(map(may_be_planes, same)):
+                    parts.append(read(_PLANES))
                 if tail:
                     parts.append(_CONVOLUTION_END if head else _ATTENTION_END)
         if any(map(may_be_winograd, own)):

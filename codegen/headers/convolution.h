@@ -61,6 +61,9 @@ enum {
     DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two */
     DJ_MOST_PARTS = 16,
     DJ_NARROW = 4, /* channels up to which results are summed one channel at a time */
+    DJ_PLANE_BYTES = 1 << 15, /* of a slab of a plane that is convolved alone; */
+    DJ_PLANE_AHEAD = 1 << 13, /* bytes between what is read and what is asked for; */
+    DJ_PLANE_PIXELS = 1 << 14, /* results of a task of such, about */
     DJ_BESIDE = 64, /* elements beside a slab that are read, and not meant */
 };
 

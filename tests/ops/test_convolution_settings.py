@@ -108,10 +108,15 @@ def drawn(seed: int) -> Setting:
         if n > 1 and some(True, False, False, False, False):  # windows of Winograd's form
             kernel, stride, wide = (*kernel[:-2], 3, 3), (1,) * n, (16, 17, 33)
             sizes = (*sizes[:-2], *(size + 5 for size in sizes[-2:]))
+        channels = some(*wide), some(*wide)
+        if some(True, False, False, False):  # planes alone, of several vectors, rows and slabs
+            groups, channels = some(1, 2, 3, 8), (1, some(1, 1, 2, 4))
+            sizes = tuple(size * int(random.integers(1, 10)) for size in sizes)
+            channels = channels[::-1] if is_transposed else channels
         if mode == "same":
             stride = (1,) * n
         found = Setting(
-            some(1, 1, 2, 5), groups, (some(*wide), some(*wide)), sizes, kernel, stride, dilation,
+            some(1, 1, 2, 5), groups, channels, sizes, kernel, stride, dilation,
             padding, tuple(min(some(0, 1), s - 1) for s in stride), is_transposed,
             some(True, False), some("float32", "float32", "float32", *TOLERANCES), mode,
         )  # fmt: skip

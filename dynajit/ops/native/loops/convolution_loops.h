@@ -1,8 +1,8 @@
 /* Convolutions of generated C for eager execution, for one instruction set; included by a file for
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
- * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, and of
- * `dj_winograd_correlate` in convolution_winograd.h, and their bits; the tasks are spread by `together`,
+ * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, `dj_correlate_planes` in
+ * convolution_planes.h and `dj_winograd_correlate` in convolution_winograd.h, and their bits; the tasks are spread by `together`,
  * `run_together` of core/arrays/helper_threads.h.
  */
 #include "eager_convolutions.h"
@@ -10,12 +10,14 @@
 #define T float
 #define DJ_OF(name) name##_f32
 #include "convolution_kernels.h"
+#include "convolution_planes.h"
 #undef T
 #undef DJ_OF
 #include "convolution_winograd.h"
 #define T double
 #define DJ_OF(name) name##_f64
 #include "convolution_kernels.h"
+#include "convolution_planes.h"
 #undef T
 #undef DJ_OF
 
@@ -41,6 +43,14 @@
             dj_correlation_task_##S(all, task, unit);                                               \
     }                                                                                               \
                                                                                                     \
+    static void convolve_planes_##S(void *context, int64_t unit) {                                  \
+        Tasks_##S *tasks = context;                                                                 \
+        const dj_planes_##S *all = tasks->all;                                                      \
+        int64_t task;                                                                               \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
+            dj_planes_task_##S(all, task, unit);                                                    \
+    }                                                                                               \
+                                                                                                    \
     static void weigh_##S(void *context, int64_t unit) {                                            \
         Tasks_##S *tasks = context;                                                                 \
         const dj_weighing_##S *all = tasks->all;                                                    \
@@ -59,6 +69,13 @@
     void NAMED(correlate_##S)(const dj_convolution *c, int is_back, const void *source,             \
                               const void *weight, const void *bias, void *result,                   \
                               Together together, int threads, int64_t *status) {                    \
+        dj_planes_##S planes;                                                                       \
+        if (dj_begin_planes_##S(&planes, c, is_back, source, weight, bias, result, threads)) {      \
+            Tasks_##S units = {.all = &planes};                                                     \
+            together(convolve_planes_##S, &units, planes.team, planes.team);                        \
+            free(planes.memory);                                                                    \
+            return;                                                                                 \
+        }                                                                                           \
         dj_correlation_##S all;                                                                     \
         if (!dj_begin_correlation_##S(&all, c, is_back, source, weight, bias, result, threads,      \
                                       status))                                                      \
