@@ -135,9 +135,9 @@ def _float(number: float) -> str:
 
 
 @functools.cache
-def _fewest_channels() -> int:
-    """Channels below which no convolution is computed by Winograd's form."""
-    found = re.search(r"DJ_WINOGRAD_CHANNELS = (\d+)", read(_WINOGRAD))
+def _constant(header: str, name: str) -> int:
+    """A number that a header defines."""
+    found = re.search(rf"{name} = (\d+)", read(header))
     assert found is not None
     return int(found[1])
 
@@ -154,7 +154,7 @@ def may_be_winograd(kernel: NativeKernel) -> bool:
     if kernel.row == CONVOLUTIONS[1]:
         sources, results = results, sources
     return not any(
-        isinstance(count, int) and count < _fewest_channels()
+        isinstance(count, int) and count < _constant(_WINOGRAD, "DJ_WINOGRAD_CHANNELS")
         for count in (depth * sources, results)
     )
 
@@ -176,9 +176,19 @@ def _calls(kernel: NativeKernel) -> tuple[str, ...]:
     call = f"dj_{function}_{_suffix(kernel)}({operands}{status});"
     if may_be_winograd(kernel):
         return (f"if (!*runtime->is_direct && dj_winograd_correlate({operands})) return;", call)
-    if may_be_planes(kernel):
-        return (f"if (dj_correlate_planes_{_suffix(kernel)}({operands})) return;", call)
-    return (call,)
+    if not may_be_planes(kernel):
+        return (call,)
+    planes = f"dj_correlate_planes_{_suffix(kernel)}({operands})"
+    if _are_planes(kernel):
+        return (f"if (!{planes}) status[0] = 3;",)
+    return (f"if ({planes}) return;", call)
+
+
+def _are_planes(kernel: NativeKernel) -> bool:
+    """True for what needs no other form, unless there is no memory."""
+    (outputs,) = dict(kernel.numbers)["outputs"]
+    is_known = kernel.row == CONVOLUTIONS[0] and isinstance(outputs, int)
+    return is_known and outputs <= _constant("convolution.h", "DJ_NARROW")
 
 
 def _call(kernel: NativeKernel) -> tuple[str, list[str]]:
@@ -225,18 +235,21 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
     parts: list[str] = []
     for struct, head, form, tail in (
         ("dj_convolution", "convolution.h", _CONVOLUTION, ("convolution_kernels.h",)),
-        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})", ()),
+        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix}, {integer})", ()),
         ("dj_attention", "", _ATTENTION, ("panels.h", "attention.h")),
     ):
         own = [kernel for kernel in kernels if _struct(kernel) == struct]
         found = {_suffix(kernel) for kernel in own}
         if found and head:
             parts.append(read(head))
-        for suffix, c, quad in (("f32", "float", 4), ("f64", "double", 2)):
+        for suffix, c, integer, quad in (
+            ("f32", "float", "int32_t", 4), ("f64", "double", "int64_t", 2),
+        ):  # fmt: skip
             if suffix in found:
                 same = [kernel for kernel in own if _suffix(kernel) == suffix]
                 masks = 0 if head else masks_of(same)
-                parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
+                texts = {"c": c, "suffix": suffix, "integer": integer}
+                parts.append(form.format(**texts, quad=quad, masks=masks))
                 parts += map(read, tail)
                 if any(map(may_be_planes, same)):
                     parts.append(read(_PLANES))

@@ -29,16 +29,7 @@ int omp_get_thread_num(void);
 #define DJ_APART 0
 #endif
 
-#if defined(__AVX512F__)
-#define DJ_VECTOR_BYTES 64
-#define DJ_TALL 8
-#elif defined(__AVX__)
-#define DJ_VECTOR_BYTES 32
-#define DJ_TALL 6
-#else
-#define DJ_VECTOR_BYTES 16
-#define DJ_TALL 6
-#endif
+#define DJ_TALL (DJ_VECTOR_BYTES == 64 ? 8 : 6)
 
 enum {
     DJ_BLOCK_BYTES = 64,     /* of the vectors that the compiler cuts to the CPU's */

@@ -124,20 +124,6 @@ static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T
 #pragma GCC pop_options
 #endif
 
-/* Elements 0, 2, 4, ... of two vectors, or 1, 3, 5, ... */
-DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from, int first) {
-#if defined(__clang__)
-    DJ_OF(dj_lanes) some;
-    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l + first];
-    return some;
-#else
-    const DJ_OF(dj_lanes) *parts = (const DJ_OF(dj_lanes) *)from;
-    __typeof__(parts[0] == parts[0]) order;
-    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l + first;
-    return __builtin_shuffle(parts[0], parts[1], order);
-#endif
-}
-
 /* Columns `phase`, `phase` + phases, ... of a row with zeros around it. */
 DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, T *to) {
     const int64_t step = w->phases, front = w->lead[2] - phase;
@@ -151,10 +137,10 @@ DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, 
         int64_t l = low;
         for (; step == 2 && 2 * (l + DJ_LANES) - front <= w->source[2] && l + DJ_LANES <= high;
              l += DJ_LANES)
-            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front, 0);
+            *(DJ_OF(dj_lanes) *)(to + l) = DJ_EVERY_SECOND(DJ_OF(dj_lanes), row + 2 * l - front, 0);
         const int64_t end = high - DJ_LANES; /* of the last vector, which meets the one before */
         if (step == 2 && end >= low && 2 * end > front && l < high) {
-            *(DJ_OF(dj_lanes) *)(to + end) = DJ_OF(dj_every_second)(row + 2 * end - front - 1, 1);
+            *(DJ_OF(dj_lanes) *)(to + end) = DJ_EVERY_SECOND(DJ_OF(dj_lanes), row + 2 * end - front - 1, 1);
             l = high;
         }
         for (; l < high; l++) to[l] = row[l * step - front];

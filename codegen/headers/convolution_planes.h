@@ -78,9 +78,9 @@ static DJ_ONCE void DJ_OF(dj_pad_plane)(const dj_walk *w, const T *source, const
         }
     for (int64_t i = 0; w->phases == 2 && i < rows; i++, beside += pitch, slab += pitch) {
         for (int64_t l = 0; l < w->phase; l += DJ_LANES)
-            *(DJ_OF(dj_lanes) *)(slab + l) = DJ_OF(dj_every_second)(beside + 2 * l, 0);
+            *(DJ_OF(dj_lanes) *)(slab + l) = DJ_EVERY_SECOND(DJ_OF(dj_lanes), beside + 2 * l, 0);
         for (int64_t l = 0; l < w->phase; l += DJ_LANES)
-            *(DJ_OF(dj_lanes) *)(slab + w->phase + l) = DJ_OF(dj_every_second)(beside + 2 * l, 1);
+            *(DJ_OF(dj_lanes) *)(slab + w->phase + l) = DJ_EVERY_SECOND(DJ_OF(dj_lanes), beside + 2 * l, 1);
     }
 }
 
@@ -190,11 +190,12 @@ static __attribute__((unused)) int DJ_OF(dj_begin_planes)(
     all->results = is_back ? c->channels : c->outputs;
     const int64_t lanes = c->batch * c->groups, pixels = dj_volume(w->result);
     if ((is_back ? c->outputs : c->channels) != 1 || all->results > DJ_NARROW ||
-        dj_volume(w->divide) != 1 || lanes * all->results * pixels * w->taps == 0)
+        dj_volume(w->divide) != 1)
         return 0;
     if (is_back && !DJ_OF(dj_finite_taps)(weight, c->groups * all->results * w->taps)) return 0;
     const int64_t work = lanes * all->results * w->taps * pixels;
     all->team = work >= DJ_CONVOLUTION_WORK ? threads : 1;
+    if (work == 0) return 1;
     dj_cut(w, DJ_SLAB_BYTES / DJ_PLANE_BYTES * (int64_t)sizeof(T), w->result[0], 1);
     all->units = lanes * w->slabs;
     const int64_t unit = all->results * w->rows * w->result[1] * w->result[2];

@@ -69,6 +69,36 @@ typedef struct {
 #define DJ_ASK_STORED_SOON(moved, address) \
     (DJ_IS_ZEN ? (void)0 : DJ_ASK_STORED(moved, address))
 
+/* Bytes of a register for vectors. */
+#if defined(__AVX512F__)
+#define DJ_VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define DJ_VECTOR_BYTES 32
+#else
+#define DJ_VECTOR_BYTES 16
+#endif
+
+/* A vector (type `lanes`) of the elements 0, 2, 4, ... from an address on, or of 1, 3, 5, ...; two
+ * vectors are read. */
+#if defined(__clang__)
+#define DJ_EVERY_SECOND(lanes, from, first)                                                         \
+    __extension__({                                                                                 \
+        lanes some;                                                                                 \
+        for (int l = 0; l < (int)(sizeof(lanes) / sizeof *(from)); l++)                             \
+            some[l] = (from)[2 * l + (first)];                                                      \
+        some;                                                                                       \
+    })
+#else
+#define DJ_EVERY_SECOND(lanes, from, first)                                                         \
+    __extension__({                                                                                 \
+        const lanes *parts = (const lanes *)(from);                                                 \
+        __typeof__(parts[0] == parts[0]) order;                                                     \
+        _Pragma("GCC unroll 16") for (int l = 0; l < (int)(sizeof(lanes) / sizeof *(from)); l++)    \
+            order[l] = 2 * l + (first);                                                             \
+        __builtin_shuffle(parts[0], parts[1], order);                                               \
+    })
+#endif
+
 /* The widest vector that the compiler takes for loops, and its store past the caches: another width
  * would wait for the registers to be put together. Elsewhere than on x86, no store is special. */
 #if defined(__AVX512F__) && defined(DJ_WIDE)

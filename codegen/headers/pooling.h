@@ -1,7 +1,8 @@
-/* Pools of generated C: windows are read where they lie, some rows of outputs at a time.
+/* Pools of generated C: windows are read where they lie.
  *
- * For every element of the window, what it is for each of the outputs is taken side by side, and the
- * pass over them has no condition. All dims are three; pools over fewer have leading ones. Planes are
+ * A vector of outputs whose windows lie inside stays in registers while it meets one element of the
+ * windows after the other. Of other outputs, some rows at a time, what an element of the window is for
+ * each of them is taken side by side, and the pass over them has no condition. All dims are three; pools over fewer have leading ones. Planes are
  * independent of each other, so the bits of a result do not depend on the number of threads. Included
  * where a graph has a pool.
  */
@@ -60,11 +61,16 @@ DJ_INLINE void dj_whole_windows(const dj_pool *c, int dim, int64_t *low, int64_t
     *high = dj_max_index(*low, *high);
 }
 
+/* Elements of a window, `gap` apart, over a length; most windows have no gaps, and no division. */
+DJ_INLINE int64_t dj_steps(int64_t length, int64_t gap) {
+    return gap == 1 ? length : (length + gap - 1) / gap;
+}
+
 /* The first element along a dim of the window at `out` that lies inside: what is chosen where all
  * elements are -inf. */
 DJ_INLINE int64_t dj_first_inside(const dj_pool *c, int dim, int64_t out) {
     const int64_t missing = c->before[dim] - out * c->stride[dim], gap = c->dilation[dim];
-    return missing <= 0 ? 0 : dj_min_index((missing + gap - 1) / gap, c->size[dim] - 1);
+    return missing <= 0 ? 0 : dj_min_index(dj_steps(missing, gap), c->size[dim] - 1);
 }
 
 /* What is chosen before anything is known. */
@@ -87,6 +93,13 @@ DJ_INLINE int64_t dj_tap_place(const dj_pool *c, int64_t tap) {
     return rows * c->in[2] + tap % c->size[2] * c->dilation[2];
 }
 
+/* Whether the outputs of a row whose windows lie inside, so many, are computed a vector at a time. */
+DJ_INLINE int dj_goes_by_rows(const dj_pool *c, int64_t count, int64_t element) {
+    const int is_near = c->stride[2] == 1 || (c->stride[2] == 2 && c->size[2] > 1);
+    return is_near && count * element >= DJ_VECTOR_BYTES &&
+           c->size[0] * c->size[1] * c->size[2] <= DJ_PIECE;
+}
+
 /* Fetches the rows that the next piece reads: what wrote them may have bypassed the caches, and
  * passes over some rows are too short for the CPU to see where they lead. */
 DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece *piece,
@@ -98,7 +111,8 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
     for (int64_t i = 0; i < bytes && bytes <= DJ_FETCHED_BYTES; i += 64) __builtin_prefetch(from + i);
 }
 
-#define DJ_POOLS(T, S)                                                                              \
+/* Pools of elements T; names end with S, and I is an integer as wide. */
+#define DJ_POOLS(T, S, I)                                                                           \
     /* The element (k0, k1, k2) of the window of each output; `outside` where there is none. */     \
     DJ_INLINE void dj_take_##S(const dj_pool *c, const T *plane, const dj_piece *piece, int64_t k0, \
                                int64_t k1, int64_t k2, T outside, T *taken) {                       \
@@ -145,8 +159,8 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
         for (int dim = 0; dim < 3; dim++) {                                                         \
             const int64_t gap = c->dilation[dim];                                                   \
             first[dim] = outs[dim] * c->stride[dim] - c->before[dim];                               \
-            low[dim] = first[dim] < 0 ? (gap - 1 - first[dim]) / gap : 0;                           \
-            high[dim] = dj_min_index((c->in[dim] - first[dim] + gap - 1) / gap, c->size[dim]);      \
+            low[dim] = first[dim] < 0 ? dj_steps(-first[dim], gap) : 0;                             \
+            high[dim] = dj_min_index(dj_steps(c->in[dim] - first[dim], gap), c->size[dim]);         \
         }                                                                                           \
         for (int64_t k0 = low[0]; k0 < high[0]; k0++)                                               \
             for (int64_t k1 = low[1]; k1 < high[1]; k1++) {                                         \
@@ -185,20 +199,151 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
                 }                                                                                   \
     }                                                                                               \
                                                                                                     \
-    /* One plane; either result may be left out. */                                                 \
-    static __attribute__((unused)) void dj_max_plane_##S(const dj_pool *c, const T *x, T *value,    \
-                                                         int64_t *chosen) {                         \
+    typedef T dj_pool_lanes_##S                                                                     \
+        __attribute__((vector_size(DJ_VECTOR_BYTES), aligned(sizeof(T)), may_alias));               \
+    typedef I dj_pool_masks_##S __attribute__((vector_size(DJ_VECTOR_BYTES)));                      \
+                                                                                                    \
+    /* `count` outputs of a row, a vector at least, whose windows lie inside and begin at `x`; element k \
+     * of a window lies at places[k]. What hangs over is computed twice. 0 if some element is NaN: the \
+     * first one is the maximum, and it is not looked for here. */                                  \
+    DJ_INLINE int dj_inside_row_##S(const dj_pool *c, const T *x, const int64_t *places,            \
+                                    int64_t count, int is_sum, T *value, int64_t *chosen) {         \
+        enum { LANES = DJ_VECTOR_BYTES / sizeof(T), BOTH = 2 * LANES };                             \
+        const int64_t taps = c->size[0] * c->size[1] * c->size[2], stride = c->stride[2];           \
+        const dj_pool_masks_##S none = {0};                                                         \
+        dj_pool_masks_##S odd = none;                                                               \
+        for (int64_t j = 0; j < count; j += BOTH) {                                                 \
+            const int64_t d0 = dj_min_index(j, count - LANES);                                      \
+            const int64_t d1 = dj_min_index(j + LANES, count - LANES), far = (d1 - d0) * stride;    \
+            dj_pool_lanes_##S v, w, best = {0}, next;                                               \
+            dj_pool_masks_##S choice = none, other = none;                                          \
+            best += is_sum ? 0 : -(T)INFINITY, next = best;                                         \
+            int64_t k2 = 0;                                                                         \
+            for (int64_t tap = 0; tap < taps; tap++) {                                              \
+                const T *at = x + d0 * stride + places[tap];                                        \
+                if (stride == 1) {                                                                  \
+                    v = *(const dj_pool_lanes_##S *)at;                                             \
+                    w = *(const dj_pool_lanes_##S *)(at + far);                                     \
+                } else if (k2) {                                                                    \
+                    v = DJ_EVERY_SECOND(dj_pool_lanes_##S, at - 1, 1);                              \
+                    w = DJ_EVERY_SECOND(dj_pool_lanes_##S, at + far - 1, 1);                        \
+                } else {                                                                            \
+                    v = DJ_EVERY_SECOND(dj_pool_lanes_##S, at, 0);                                  \
+                    w = DJ_EVERY_SECOND(dj_pool_lanes_##S, at + far, 0);                            \
+                }                                                                                   \
+                k2 = k2 + 1 == c->size[2] ? 0 : k2 + 1;                                             \
+                if (is_sum) {                                                                       \
+                    best += v, next += w;                                                           \
+                    continue;                                                                       \
+                }                                                                                   \
+                const dj_pool_masks_##S is_more = v > best, is_next = w > next;                     \
+                best = (dj_pool_lanes_##S)(((dj_pool_masks_##S)v & is_more) |                       \
+                                           ((dj_pool_masks_##S)best & ~is_more));                   \
+                next = (dj_pool_lanes_##S)(((dj_pool_masks_##S)w & is_next) |                       \
+                                           ((dj_pool_masks_##S)next & ~is_next));                   \
+                odd |= (v != v) | (w != w);                                                         \
+                if (!chosen) continue;                                                              \
+                choice = (is_more & (none + (I)tap)) | (choice & ~is_more);                         \
+                other = (is_next & (none + (I)tap)) | (other & ~is_next);                           \
+            }                                                                                       \
+            if (value) {                                                                            \
+                *(dj_pool_lanes_##S *)(value + d0) = best;                                          \
+                *(dj_pool_lanes_##S *)(value + d1) = next;                                          \
+            }                                                                                       \
+            for (int l = 0; chosen && l < LANES; l++) chosen[d0 + l] = choice[l];                   \
+            for (int l = 0; chosen && l < LANES; l++) chosen[d1 + l] = other[l];                    \
+        }                                                                                           \
+        I found = 0;                                                                                \
+        for (int l = 0; l < LANES; l++) found |= odd[l];                                            \
+        return !found;                                                                              \
+    }                                                                                               \
+    static DJ_ONCE int dj_inside_sums_##S(const dj_pool *c, const T *x, const int64_t *places,      \
+                                          int64_t count, T *value) {                                \
+        return dj_inside_row_##S(c, x, places, count, 1, value, NULL);                              \
+    }                                                                                               \
+    static DJ_ONCE int dj_inside_maxima_##S(const dj_pool *c, const T *x, const int64_t *places,    \
+                                            int64_t count, T *value) {                              \
+        return dj_inside_row_##S(c, x, places, count, 0, value, NULL);                              \
+    }                                                                                               \
+    static DJ_ONCE int dj_inside_choices_##S(const dj_pool *c, const T *x, const int64_t *places,   \
+                                             int64_t count, T *value, int64_t *chosen) {            \
+        return dj_inside_row_##S(c, x, places, count, 0, value, chosen);                            \
+    }                                                                                               \
+                                                                                                    \
+    /* The outputs of a piece, to where the results of the plane begin. */                              \
+    DJ_INLINE void dj_piece_##S(const dj_pool *c, const T *x, const dj_piece *piece, int is_sum,    \
+                                T *value, int64_t *chosen) {                                        \
         T best[DJ_PIECE];                                                                           \
         int32_t choice[DJ_PIECE];                                                                   \
-        for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
-            const int64_t count = piece.rows * piece.count;                                         \
-            const int64_t place = piece.row * c->out[2] + piece.from;                               \
-            dj_fetch_next(c, (const char *)x, &piece, sizeof(T));                                   \
-            dj_window_##S(c, x, &piece, 0, best, choice);                                           \
-            if (value) memcpy(value + place, best, (size_t)count * sizeof(T));                      \
-            if (chosen)                                                                             \
-                for (int64_t j = 0; j < count; j++) chosen[place + j] = choice[j];                  \
+        const int64_t count = piece->rows * piece->count;                                           \
+        const int64_t place = piece->row * c->out[2] + piece->from;                                 \
+        dj_window_##S(c, x, piece, is_sum, best, choice);                                           \
+        if (value) memcpy(value + place, best, (size_t)count * sizeof(T));                          \
+        for (int64_t j = 0; chosen && j < count; j++) chosen[place + j] = choice[j];                \
+    }                                                                                               \
+    static DJ_ONCE void dj_max_piece_##S(const dj_pool *c, const T *x, const dj_piece *piece,       \
+                                         T *value, int64_t *chosen) {                               \
+        dj_piece_##S(c, x, piece, 0, value, chosen);                                                \
+    }                                                                                               \
+    static DJ_ONCE void dj_sum_piece_##S(const dj_pool *c, const T *x, const dj_piece *piece,       \
+                                         T *value) {                                                \
+        dj_piece_##S(c, x, piece, 1, value, NULL);                                                  \
+    }                                                                                               \
+    /* The outputs of a row from `from` on, up to `to`. */                                          \
+    DJ_INLINE void dj_some_outputs_##S(const dj_pool *c, const T *x, int64_t row, int64_t from,     \
+                                       int64_t to, int is_sum, T *value, int64_t *chosen) {         \
+        for (; from < to; from += DJ_PIECE) {                                                       \
+            const dj_piece piece = {row, 1, from, dj_min_index(to - from, DJ_PIECE)};               \
+            if (is_sum) dj_sum_piece_##S(c, x, &piece, value);                                      \
+            else dj_max_piece_##S(c, x, &piece, value, chosen);                                     \
         }                                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    /* One plane; either result may be left out. */                                                 \
+    DJ_INLINE void dj_plane_##S(const dj_pool *c, const T *x, int is_sum, T *value,                 \
+                                int64_t *chosen) {                                                  \
+        const int64_t taps = c->size[0] * c->size[1] * c->size[2], width = c->out[2];               \
+        int64_t low[3], high[3], places[DJ_PIECE];                                                  \
+        for (int dim = 0; dim < 3; dim++) dj_whole_windows(c, dim, &low[dim], &high[dim]);          \
+        const int64_t count = high[2] - low[2];                                                     \
+        if (!dj_goes_by_rows(c, count, sizeof(T))) {                                                \
+            for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                 \
+                dj_fetch_next(c, (const char *)x, &piece, sizeof(T));                               \
+                if (is_sum) dj_sum_piece_##S(c, x, &piece, value);                                  \
+                else dj_max_piece_##S(c, x, &piece, value, chosen);                                 \
+            }                                                                                       \
+            return;                                                                                 \
+        }                                                                                           \
+        for (int64_t tap = 0; tap < taps; tap++) places[tap] = dj_tap_place(c, tap);                \
+        for (int64_t a = 0, row = 0; a < c->out[0]; a++)                                            \
+            for (int64_t b = 0; b < c->out[1]; b++, row++) {                                        \
+                const int64_t p = a * c->stride[0] - c->before[0];                                  \
+                const int64_t q = b * c->stride[1] - c->before[1], line = c->in[2] * sizeof(T);     \
+                const T *from = x + (p * c->in[1] + q) * c->in[2] + low[2] * c->stride[2] -         \
+                                c->before[2];                                                       \
+                const int64_t place = row * width + low[2];                                         \
+                const int64_t ahead = c->stride[1] * line <= DJ_FETCHED_BYTES ? c->stride[1] * line : 0; \
+                for (int64_t i = 0; i < ahead; i += 64)                                             \
+                    __builtin_prefetch((const char *)from + c->size[1] * line + i);                 \
+                T *to = value ? value + place : NULL;                                               \
+                int is_done = a >= low[0] && a < high[0] && b >= low[1] && b < high[1];             \
+                if (is_done)                                                                        \
+                    is_done = is_sum ? dj_inside_sums_##S(c, from, places, count, to)               \
+                              : chosen                                                              \
+                                  ? dj_inside_choices_##S(c, from, places, count, to, chosen + place) \
+                                  : dj_inside_maxima_##S(c, from, places, count, to);               \
+                dj_some_outputs_##S(c, x, row, 0, is_done ? low[2] : width, is_sum, value, chosen); \
+                if (is_done)                                                                        \
+                    dj_some_outputs_##S(c, x, row, high[2], width, is_sum, value, chosen);          \
+            }                                                                                       \
+    }                                                                                               \
+                                                                                                    \
+    static __attribute__((unused)) void dj_max_plane_##S(const dj_pool *c, const T *x, T *value,    \
+                                                         int64_t *chosen) {                         \
+        dj_plane_##S(c, x, 0, value, chosen);                                                       \
+    }                                                                                               \
+    static __attribute__((unused)) void dj_sum_plane_##S(const dj_pool *c, const T *x, T *value) {  \
+        dj_plane_##S(c, x, 1, value, NULL);                                                         \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_max_pool_##S(const dj_pool *c, const T *x, T *value,     \
@@ -210,17 +355,6 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
         for (int64_t p = 0; p < c->planes; p++)                                                     \
             dj_max_plane_##S(c, x + p * wide, value ? value + p * narrow : NULL,                    \
                              chosen ? chosen + p * narrow : NULL);                                  \
-    }                                                                                               \
-                                                                                                    \
-    static __attribute__((unused)) void dj_sum_plane_##S(const dj_pool *c, const T *x, T *value) {  \
-        T sum[DJ_PIECE];                                                                            \
-        int32_t choice[DJ_PIECE];                                                                   \
-        for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
-            dj_fetch_next(c, (const char *)x, &piece, sizeof(T));                                   \
-            dj_window_##S(c, x, &piece, 1, sum, choice);                                            \
-            memcpy(value + piece.row * c->out[2] + piece.from, sum,                                 \
-                   (size_t)(piece.rows * piece.count) * sizeof(T));                                 \
-        }                                                                                           \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_sum_pool_##S(const dj_pool *c, const T *x, T *value,     \
