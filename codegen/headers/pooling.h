@@ -300,7 +300,7 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
     }                                                                                               \
                                                                                                     \
     /* One plane; either result may be left out. */                                                 \
-    DJ_INLINE void dj_plane_##S(const dj_pool *c, const T *x, int is_sum, T *value,                 \
+    DJ_INLINE void dj_pool_plane_##S(const dj_pool *c, const T *x, int is_sum, T *value,            \
                                 int64_t *chosen) {                                                  \
         const int64_t taps = c->size[0] * c->size[1] * c->size[2], width = c->out[2];               \
         int64_t low[3], high[3], places[DJ_PIECE];                                                  \
@@ -340,10 +340,10 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
                                                                                                     \
     static __attribute__((unused)) void dj_max_plane_##S(const dj_pool *c, const T *x, T *value,    \
                                                          int64_t *chosen) {                         \
-        dj_plane_##S(c, x, 0, value, chosen);                                                       \
+        dj_pool_plane_##S(c, x, 0, value, chosen);                                                  \
     }                                                                                               \
     static __attribute__((unused)) void dj_sum_plane_##S(const dj_pool *c, const T *x, T *value) {  \
-        dj_plane_##S(c, x, 1, value, NULL);                                                         \
+        dj_pool_plane_##S(c, x, 1, value, NULL);                                                    \
     }                                                                                               \
                                                                                                     \
     static __attribute__((unused)) void dj_max_pool_##S(const dj_pool *c, const T *x, T *value,     \
