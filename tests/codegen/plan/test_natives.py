@@ -367,7 +367,7 @@ def _all_kinds(x: Any, weight: Any) -> Any:
     """An image cut by a convolution, plane by plane by another, pooled; its places attend to each
     other, and are sorted."""
     patches = F.conv2d(x, weight, padding=1)
-    patches = F.conv2d(patches, weight[:, :1], padding=1, groups=16)
+    patches = F.conv2d(patches, weight[:, :1] / 9, padding=1, groups=16)
     pooled = F.max_pool2d(patches, 2) + F.avg_pool2d(patches, 2)
     rows = pooled.flatten(2).transpose(1, 2)[:, None]
     found = F.scaled_dot_product_attention(rows, rows, rows)
