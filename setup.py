@@ -190,7 +190,7 @@ setup(
             [
                 *sorted(glob("codegen/*.h")),
                 *(f"codegen/headers/{name}.h" for name in ("host", "indices", "products")),
-                f"{PRODUCTS}/mirror.h",
+                *(f"{PRODUCTS}/{name}.h" for name in ("mirror", "team")),
                 f"{PROCESS}/recorder.h",
             ],
             "-ffp-contract=off",  # each operation is rounded, as in generated code
@@ -207,7 +207,7 @@ setup(
                 f"dynajit/core/arrays/{name}.h"
                 for name in (
                     *("product_loops", "few_products", "product_arrays", "helper_threads"),
-                    *("multiply", "mirror"),
+                    *("multiply", "mirror", "team"),
                 )
             ],
             "-ffp-contract=fast",  # products are sums of fused multiplications

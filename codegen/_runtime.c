@@ -26,6 +26,7 @@
 #include "library.h"
 #include "recorder.h"
 #include "results.h"
+#include "team.h"
 
 /* ---- memory blocks ---- */
 
@@ -182,6 +183,7 @@ typedef struct {
  * the GIL. */
 static int team_size = 1, has_had_team;
 static int is_direct; /* see `dj_runtime` */
+static Team *team;    /* the same for eager execution, of which loops may follow */
 
 /* A forked child has none of the threads that libgomp's pool believes to have, and waits for them
  * without end: it computes alone, if its parent had a team. Results do not depend on that. */
@@ -552,6 +554,7 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
                   status);
     }
     if (recorded >= 0) record_kernels(self, begin);
+    if (threads > 1) team_ran(team);
     restore(&self->pool);
     if (workspace) keep_workspace(self, workspace, needed);
     if (!status[0]) return 0;
@@ -884,7 +887,8 @@ static struct PyModuleDef module_definition = {
 PyMODINIT_FUNC PyInit__runtime(void) {
     import_array();
     recorder = PyCapsule_Import(RECORDER_CAPSULE, 0);
-    if (!recorder) return NULL;
+    team = PyCapsule_Import(TEAM_CAPSULE, 0);
+    if (!recorder || !team) return NULL;
     if (pthread_atfork(NULL, NULL, become_child)) return PyErr_NoMemory();
     if (PyType_Ready(&Block_Type) < 0 || PyType_Ready(&Program_Type) < 0) return NULL;
     /* Who owns the array owns the memory: the tape need not copy such a gradient. */

@@ -309,6 +309,7 @@ static int64_t run_turns(ProgramObject *self, Turns *all) {
         turn = run_span(self, all, turn, workspace, threads, status, &is_over);
         Py_END_ALLOW_THREADS
     }
+    if (threads > 1) team_ran(team);
     restore(&self->pool);
     if (workspace) keep_workspace(self, workspace, needed);
     if (status[0]) raise_failure(self, status);

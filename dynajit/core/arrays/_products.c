@@ -222,6 +222,13 @@ static PyObject *install(PyObject *module, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+static PyObject *share_team(PyObject *module, PyObject *address) {
+    void *function = PyLong_AsVoidPtr(address);
+    if (!function && PyErr_Occurred()) return NULL;
+    memcpy(&team.parallel, &function, sizeof function);
+    Py_RETURN_NONE;
+}
+
 /* The capsule's name, by which others import it. */
 #define RUN_TOGETHER "dynajit.core.arrays._products.run_together"
 
@@ -231,6 +238,8 @@ static PyMethodDef methods[] = {
     {"matmul_onto", (PyCFunction)(void (*)(void))matmul_onto, METH_FASTCALL,
      "start + a @ b of (start, a, b): a vector and two arrays, whose sums go on from it."},
     {"install", install, METH_O, "Names the function that says how many threads may be used."},
+    {"share_team", share_team, METH_O,
+     "Names the address of libgomp's GOMP_parallel, whose threads are shared from then on."},
     {"addresses", addresses, METH_NOARGS,
      "{instruction set: (float32, float64)} of those that this CPU has, the best first."},
     {NULL, NULL, 0, NULL},
@@ -268,6 +277,9 @@ PyMODINIT_FUNC PyInit__products(void) {
     if (module && (!together || PyModule_AddObjectRef(module, "run_together", together) < 0))
         Py_CLEAR(module);
     Py_XDECREF(together);
+    PyObject *shared = PyCapsule_New(&team, TEAM_CAPSULE, NULL);
+    if (module && (!shared || PyModule_AddObjectRef(module, "team", shared) < 0)) Py_CLEAR(module);
+    Py_XDECREF(shared);
     PyObject *functions = PyCapsule_New(multiply, MULTIPLY, NULL);
     if (module && (!functions || PyModule_AddObjectRef(module, "multiply", functions) < 0))
         Py_CLEAR(module);

@@ -2,10 +2,14 @@
  *
  * Contract: `run_together(unit, context, units, threads)` calls `unit(context, 0 .. units - 1)`, each
  * once, on the calling thread and others, and returns when all are done. Threads wait from the first
- * work for several on; a forked child starts its own. `_products.run_together` is a capsule with it.
+ * work for several on; a forked child starts its own. Right behind a compiled function its threads are
+ * taken (team.h): they still look for work, and others would have to be woken and wait for the cores.
+ * `_products.run_together` is a capsule with it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
+
+#include "team.h"
 
 enum {
     MOST_HELPERS = 63, /* threads beside the calling one */
@@ -44,6 +48,10 @@ static void take_units(const Work *work) {
         work->unit(work->context, unit);
     }
 }
+
+static Team team;
+
+static void take_all(void *work) { take_units(work); }
 
 static void *help(void *position) {
     unsigned seen = 0;
@@ -85,6 +93,13 @@ static void run_together(void (*unit)(void *, int64_t), void *context, int64_t u
         for (int64_t i = 0; i < units; i++) unit(context, i);
         return;
     }
+    if (team_is_awake(&team)) {
+        atomic_store(&helpers.next, 0);
+        team.parallel(take_all, (void *)&work, (unsigned)threads, 0);
+        team_ran(&team);
+        pthread_mutex_unlock(&helpers.in_use);
+        return;
+    }
     pthread_mutex_lock(&helpers.lock);
     helpers.work = &work;
     helpers.wanted = start_helpers(threads - 1);
@@ -107,6 +122,7 @@ static void run_together(void (*unit)(void *, int64_t), void *context, int64_t u
 static void forget_helpers(void) {
     helpers.in_use = helpers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     helpers.start = helpers.done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    team.parallel = NULL;
     helpers.count = 0;
     atomic_store(&helpers.working, 0);
 }
