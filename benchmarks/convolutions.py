@@ -25,8 +25,8 @@ PAUSE = 0.01
 and take a core."""
 
 AWAKE = 0.002
-"""Seconds of calls in front of the one that is timed: threads that slept are awake then, as where one
-call follows the other. To wake one takes as long as the smallest of these calls."""
+"""Seconds of calls in front of the one that is timed: threads that slept are awake then, as where
+one call follows the other. To wake one takes as long as the smallest of these calls."""
 
 
 @dataclass(frozen=True, slots=True)

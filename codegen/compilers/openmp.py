@@ -15,9 +15,9 @@ from dynajit.core.arrays import _products
 
 NAME: Final = "libgomp.so.1"
 SPIN_COUNT: Final = "2000"
-"""Turns for which idle OpenMP workers spin before they sleep: 10 us, or 120 where the CPU takes long
-for each (Zen 5). More would take the cores from NumPy's BLAS threads, which compute between compiled
-calls."""
+"""Turns for which idle OpenMP workers spin before they sleep: 10 us, or 120 where the CPU takes
+long for each (Zen 5). More would take the cores from NumPy's BLAS threads, which compute between
+compiled calls."""
 
 _SPINS: Final = "GOMP_SPINCOUNT"
 _POLICY: Final = "OMP_WAIT_POLICY"
