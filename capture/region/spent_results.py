@@ -1,7 +1,7 @@
 """Results whose gradients a backward run of the captured code has, in part or wholly, used up.
 
-Contract: whoever asks a result of a region for gradients gets what the eager tape would give, or its
-error. A result from which every way is closed, because a row on it has let go of what it saved,
+Contract: whoever asks a result of a region for gradients gets what the eager tape would give, or
+its error. A result from which every way is closed, because a row on it has let go of what it saved,
 needs no gradient of the launch: it gets a node that refuses (`eager.tape.node.SpentBackward`), and
 the graph of a whole training step is one program. From another result some ways are open; the
 launch is told of the rows that let go (`Region.spent`).
@@ -138,9 +138,10 @@ def _kept(ways: Sequence[_Ways], first: int, is_spent: Sequence[bool]) -> set[in
 def _reached(way: _Ways, places: Sequence[Value | None]) -> Iterator[TensorValue]:
     """The tensors that gradients reach and that exist when the results are made."""
     for bit, end in enumerate(places):
-        if way.reached >> bit & 1 and isinstance(end, TensorValue):
-            if not isinstance(end.source, sources.LeafOf):
-                yield end
+        if not way.reached >> bit & 1 or not isinstance(end, TensorValue):
+            continue
+        if not isinstance(end.source, sources.LeafOf):
+            yield end
 
 
 def _ways(recorder: Recorder, graph: Graph) -> list[_Ways]:

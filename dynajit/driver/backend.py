@@ -10,6 +10,7 @@ asked.
 """
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -336,6 +337,10 @@ def _differentiated(
         joint = autodiff.differentiate(graph, captured.requires_grad)
     if not joint.differentiable_outputs:
         return None
+    rows = _rows(graph, captured, joint.differentiable_outputs)
+    ends = _ends(graph, captured, joint.differentiable_outputs)
+    if captured.spent:
+        joint = _without_closed(joint, rows, ends)
     found = record.in_segments("joint", joint.graph)
     joint = replace(joint, graph=record.optimize("joint", found.graph))
     with record.timed("partition"):
@@ -354,8 +359,8 @@ def _differentiated(
         saved_copies=cut.saved_copies,
         sizes=cut.sizes,
         reached=joint.reached,
-        rows=_rows(graph, captured, joint.differentiable_outputs),
-        ends=_ends(graph, captured, joint.differentiable_outputs),
+        rows=rows,
+        ends=ends,
         saved_bytes=cut.saved_bytes,
         saved=len(cut.saved),
         recomputed=cut.recomputed,
@@ -510,9 +515,7 @@ def _shape_in_call(
     return tuple(sizes.known(shape, sizes.bind(places, inputs)))
 
 
-def _rows(
-    graph: Graph, captured: CapturedGraph, positions: Sequence[int]
-) -> tuple[SavingRow, ...]:
+def _rows(graph: Graph, captured: CapturedGraph, positions: Sequence[int]) -> tuple[SavingRow, ...]:
     """The rows that save anything, in terms of these differentiable outputs instead of all."""
     found: dict[SavingRow, None] = {}
     for row in rows_that_save(graph, captured.requires_grad, captured.spent):
@@ -523,9 +526,25 @@ def _rows(
     return tuple(found)
 
 
-def _ends(
-    graph: Graph, captured: CapturedGraph, positions: Sequence[int]
-) -> tuple[int, ...]:
+def _without_closed(
+    joint: autodiff.Joint, rows: Sequence[SavingRow], ends: Sequence[int]
+) -> autodiff.Joint:
+    """The joint graph, without the gradients that every run would be refused: on the way from each
+    output a row has let go of what it saved."""
+    can_be_had = 0
+    for output, reached in enumerate(ends):
+        spent = (row.targets for row in rows if row.is_spent and row.outputs >> output & 1)
+        can_be_had |= reached & ~functools.reduce(operator.or_, spent, 0)
+    trained = [position for position, flag in enumerate(joint.requires_grad) if flag]
+    gradients = [
+        gradient if can_be_had >> position & 1 else None
+        for position, gradient in zip(trained, joint.input_gradients, strict=True)
+    ]
+    outputs = (*joint.graph.outputs[: joint.output_count], *gradients)
+    return replace(joint, graph=Graph(joint.graph.name, joint.graph.nodes, outputs))
+
+
+def _ends(graph: Graph, captured: CapturedGraph, positions: Sequence[int]) -> tuple[int, ...]:
     """`Training.ends`, for these differentiable outputs."""
     reached = reached_targets(graph, captured.requires_grad)
     return tuple(_chosen_targets(graph, reached[position], positions) for position in positions)

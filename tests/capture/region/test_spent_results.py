@@ -210,3 +210,15 @@ def test_a_leaf_that_was_written_is_a_chosen_input_of_the_graph() -> None:
     dj.compile(function, fullgraph=True)(w)
 
     assert [0.5, 0.5, 0.5] == w.grad.tolist()
+
+
+def test_what_every_run_would_be_refused_is_not_saved_for_backward() -> None:
+    def function(w: Any, b: Any, x: Any) -> Any:
+        result = (x @ w).tanh() @ w + b
+        result.square().sum().backward()
+        return result
+
+    w, x = dj.ones(3, 3, requires_grad=True), dj.ones(3, 3)
+    (record,) = dj.explain(function)(w, *leaves(1), x).records
+
+    assert 0 == record.saved_bytes
