@@ -166,6 +166,25 @@ STRIDES_OF_ONE: dict[str, str] = {
 }
 """Operators, and calls, of which the stride of a dim of size 1 may be another one."""
 
+_IDENTITY = "PyTorch asks for an identity, or a difference, of bools in front"
+
+MIXED_DTYPES: dict[str, str] = {
+    "_softmax_backward_data": _INTERNAL,
+    "cov": "weights of 16-bit floats of integers: the result is float32",
+    "linalg.lstsq.grad_oriented": "the table's function gives two of the four results",
+    "linalg.vander": "16-bit floats are taken",
+    **{
+        f"masked.{name}": _IDENTITY
+        for name in ("amax", "amin", "logaddexp", "logsumexp", "std", "var")
+    },
+    "native_batch_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "native_group_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "native_layer_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "normal.in_place": "the table's function is the method",
+    "topk": "bools are taken: the refusal is that of a kernel",
+}
+"""Operators that take operands of dtypes that PyTorch refuses, or give results of another dtype."""
+
 
 def expected(name: str, form: str) -> dict[str, bool]:
     """What may differ of an operator in a form ("", "in place", "error"), and whether it must."""
