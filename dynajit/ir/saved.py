@@ -4,7 +4,7 @@ The eager tape keeps the values that the derivative formulas of each row name, a
 backward if one of them was written in place since. Compiled code saves other values: `uses` tells
 which values count, so that it can complain about the same ones, and save no other value that
 somebody might write to. A row of the tape that backward has passed through lets go of what it
-saved: `released_together` tells which gradients, of and for what, need a row that does.
+saved: `rows_that_save` tells which gradients, of and for what, need a row that does.
 """
 
 import functools

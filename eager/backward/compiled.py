@@ -391,7 +391,7 @@ class CompiledNode(Node):
         self.done = 0  # bit set: outputs that backward came from without keeping, to all inputs
         self.partly: list[tuple[int, int]] = []  # (outputs, inputs) of runs to chosen inputs
         self.spent = facts.spent  # rows that have let go, beside those that follow from the runs
-        self.is_bare = False  # what it saved is gone, its inputs are not: see `forget`
+        self.is_bare = False  # what it saved is gone, its inputs are not: see `make_bare`
         self.unfolded: Sequence[tuple[Node, int]] | None = None
         self.views: list[tuple[weakref.ref[Node], int, int]] = []  # see `note_within`
 

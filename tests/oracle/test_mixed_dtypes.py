@@ -4,7 +4,7 @@ The samples of PyTorch's table of operators, with their tensors in other dtypes:
 a time, and of two tensors every pair. Of what PyTorch refuses for want of a kernel of its CPU
 ("not implemented for 'Half'") nothing is asked. `left_out.MIXED_DTYPES` says what differs, and why.
 
-`DYNAJIT_PYTORCH_SAMPLES=100` looks at up to 100 samples of each operator instead of 1.
+`DYNAJIT_PYTORCH_SAMPLES=100` looks at up to 100 samples of each operator instead of 6.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from tests.support.pytorch.pytorch_values import (  # noqa: E402
     named,
 )
 
-MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "1"))
+MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "6"))
 MOST_TENSORS = 4
 
 DTYPES = (
@@ -185,6 +185,10 @@ REFUSED = (
     f"L.gradient({BOOLS})", f"L.polar({INTEGERS}, {INTEGERS})", f"L.linalg.vander({BOOLS})",
     f"L.normal({F32}, {COMPLEX})", f"L.randint_like({COMPLEX}, 3)",
     f"L.index_fill({F32}, 0, {CLASSES}, L.tensor(1j))", f"L.round({INTEGERS}, decimals=-1)",
+    f"F.multi_margin_loss({F32}, {CLASSES}, weight={WEIGHT})",
+    f"F.dropout2d({INTEGERS}.reshape(1, 1, 3, 3))",
+    f"F.alpha_dropout({INTEGERS}, training=True)",
+    f"F.binary_cross_entropy({F32}, {F32}, {COMPLEX})",
     f"L.index_reduce({F32}, 0, {F32}[0], {F32}, 'amax')",
 )  # fmt: skip
 
@@ -196,6 +200,9 @@ TAKEN = (
     f"L.xlogy({INTEGERS}, {F32}.bfloat16())", f"L.trapezoid({INTEGERS}, {F32}.bfloat16())",
     f"F.layer_norm({F32}.bfloat16(), (3,), {WEIGHT}.float())",
     f"F.batch_norm({F32}.bfloat16(), None, None, {WEIGHT}.float(), training=True)",
+    f"F.binary_cross_entropy({F32}, {F32}, {F64})", f"F.cross_entropy({F32}, {F32}, {WEIGHT})",
+    f"L.special.chebyshev_polynomial_t({F32}, {F64}[0, 0])",
+    f"F.multilabel_soft_margin_loss({F32}.bfloat16(), {INTEGERS})",
     f"F.threshold({INTEGERS}, 1.5, 20.7)",
 )  # fmt: skip
 

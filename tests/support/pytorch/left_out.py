@@ -168,10 +168,17 @@ STRIDES_OF_ONE: dict[str, str] = {
 
 _IDENTITY = "PyTorch asks for an identity, or a difference, of bools in front"
 
+_EMPTY = "where there is no element, no dtype is looked at"
+
 MIXED_DTYPES: dict[str, str] = {
     "_softmax_backward_data": _INTERNAL,
+    "addmm": "factors of products of integers lose their fraction",
+    "addmm.decomposed": "bools are added",
     "cov": "weights of 16-bit floats of integers: the result is float32",
+    "gradient": "coordinates are converted to the dtype of the values",
     "linalg.lstsq.grad_oriented": "the table's function gives two of the four results",
+    "linalg.matrix_rank": _EMPTY,
+    "linalg.matrix_rank.hermitian": _EMPTY,
     "linalg.vander": "16-bit floats are taken",
     **{
         f"masked.{name}": _IDENTITY
@@ -180,7 +187,9 @@ MIXED_DTYPES: dict[str, str] = {
     "native_batch_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
     "native_group_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
     "native_layer_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "nn.functional.conv_transpose1d": "the bias of integers, or of no element, has any dtype",
     "normal.in_place": "the table's function is the method",
+    "scatter": _EMPTY,
     "topk": "bools are taken: the refusal is that of a kernel",
 }
 """Operators that take operands of dtypes that PyTorch refuses, or give results of another dtype."""

@@ -81,7 +81,7 @@ def cross_entropy(
                 f"cross_entropy(ignore_index={ignore_index}): a target of probabilities has no "
                 "class to ignore."
             )
-        dtype = common_dtype((input, target))
+        dtype = common_dtype((input, target) if weight is None else (input, target, weight))
         logits, shares = (cast(one, dtype) for one in (input, target))
         return TABLE.soft_cross_entropy(
             logits, shares, weight, reduction=reduction, label_smoothing=smoothing
@@ -233,7 +233,7 @@ def binary_cross_entropy(
 
     Raises:
         InvalidValueError: the sizes differ.
-        DTypeError: the dtypes do.
+        DTypeError: the dtypes do, or the weights' does not fit theirs.
         ShapeError: an element is outside of [0, 1], as PyTorch's RuntimeError.
     """
     if target.dtype is not input.dtype:
@@ -254,6 +254,7 @@ def binary_cross_entropy(
             )
     loss = TABLE.binary_entropy(input, target)
     loss = loss if weight is None else TABLE.mul(loss, weight)
+    loss = as_written("binary_cross_entropy", loss, input.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -411,7 +412,7 @@ def multilabel_soft_margin_loss(
 ) -> Any:  # fmt: skip
     """Cross-entropy of each class against the rest, averaged over the last dim."""
     hit = TABLE.mul(target, TABLE.log_sigmoid(input))
-    missed = TABLE.mul(TABLE.sub(1.0, target), TABLE.log_sigmoid(TABLE.neg(input)))
+    missed = TABLE.mul(TABLE.sub(1, target), TABLE.log_sigmoid(TABLE.neg(input)))
     loss = TABLE.neg(TABLE.add(hit, missed))
     loss = loss if weight is None else TABLE.mul(loss, weight)
     loss = TABLE.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False)

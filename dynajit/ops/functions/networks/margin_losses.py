@@ -14,7 +14,7 @@ from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.calls.arguments import cast, is_tensor
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
-from dynajit.ops.calls.dtypes_of_operands import require_category
+from dynajit.ops.calls.dtypes_of_operands import require_category, require_same_dtype
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.loss import reduction_of
 from dynajit.ops.functions.networks.nn import pairwise_distance
@@ -127,11 +127,13 @@ def multi_margin_loss(
     Raises:
         InvalidValueError: another p, or a weight with other than one dim.
         ShapeError: shapes do not go together.
+        DTypeError: the weight has another dtype than the input.
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
     p = int(p)
+    require_same_dtype("multi_margin_loss", input, weight=weight)
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
     if len(input.shape) < 2:
