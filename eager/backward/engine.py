@@ -12,7 +12,7 @@ import operator
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
@@ -784,7 +784,10 @@ def _prepare(
             if tensor.grad_fn is not None:
                 made, place = made_by(tensor)
                 captures.setdefault(made, set()).add(place)
-        wanted = _leading_to([made_by(t) for t in outputs], captures, leaves)
+        roots = [made_by(t) for t in outputs]
+        wanted = _leading_to(roots, captures, leaves)
+        if BEGUN.unfolding:
+            _refuse_hidden(roots, captures)
     run = _Run(create_graph, keep, wanted, captures, leaves)
     for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
         if not tensor.requires_grad:
@@ -848,6 +851,26 @@ def _leading_to(
             leading.add(node)
             by_output[node] = found
     return leading
+
+
+def _refuse_hidden(roots: Sequence[tuple[Node | None, int]], captures: Collection[Node]) -> None:
+    """Refuse the gradient of a view of what an unfolded node stands for: those operations have
+    computed with another tensor of the same elements.
+
+    Raises:
+        AutogradError: gradients would pass by it.
+    """
+    below: set[Node] | None = None
+    for view in captures:
+        node: Any = view
+        while isinstance(node, Node) and node.unfolded is None:
+            node = node.edges[0] if node.edges else None
+        if not isinstance(node, Node):
+            continue
+        below = _below(node for node, _ in roots) if below is None else below
+        for output, (place, _) in enumerate(node.unfolded or ()):
+            if place in below and any(hidden is view for hidden, _ in node.hidden_views([output])):
+                raise AutogradError(MSG_HIDDEN_VIEW)
 
 
 def _ends(node: Node, outputs: Iterable[int]) -> list[tuple[Any, int]]:

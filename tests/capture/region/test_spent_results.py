@@ -77,11 +77,13 @@ def outcome(seed: int, wrap: Callable[[Any], Any]) -> Any:
     drawn = dj.Generator().manual_seed(seed)
     leaves = [dj.randn(3, 3, generator=drawn, requires_grad=True) for _ in range(3)]
     x = dj.randn(3, 3, generator=drawn)
+    a, b, c = leaves
+    given = (a.exp(), b.sin(), c) if seed % 2 else (a, b, c)  # with a history, or without
     try:
-        results = wrap(space["function"])(*leaves, x)
+        results = wrap(space["function"])(*given, x)
     except RuntimeError as error:
         return str(error)[:40]
-    space.update(zip("abc", leaves, strict=True), **dict(zip(returned, results, strict=True)))
+    space.update(zip("abc", given, strict=True), **dict(zip(returned, results, strict=True)))
     seen: list[Any] = []
     for line in further:
         try:
@@ -222,3 +224,19 @@ def test_what_every_run_would_be_refused_is_not_saved_for_backward() -> None:
     (record,) = dj.explain(function)(w, *leaves(1), x).records
 
     assert 0 == record.saved_bytes
+
+
+def test_a_view_stays_hidden_when_another_result_was_asked_for() -> None:
+    """The first run has the operations take the place of the call; none of them made the view."""
+
+    def function(a: Any, b: Any) -> Any:
+        turned = a.t().contiguous().t() * b
+        total = turned.sum(0)
+        return total.sum(), total, turned
+
+    a, b = (dj.ones(3, 3, requires_grad=True) for _ in range(2))
+    whole, total, turned = dj.compile(function, fullgraph=True)(a, b)
+    found = autograd.grad(whole, [total, a], retain_graph=True)
+    assert [[1, 1, 1], [[1] * 3] * 3] == [gradient.tolist() for gradient in found]
+    with pytest.raises(RuntimeError, match="the gradient of a view"):
+        autograd.grad(whole, [a, turned], allow_unused=True)
