@@ -371,6 +371,7 @@ def _compile(
                 region.saved,
                 region.writes,
                 region.copied,
+                region.spent,
             )
         )
         stages["backend"] = _milliseconds(started)

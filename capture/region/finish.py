@@ -30,6 +30,7 @@ from dynajit.capture.region import dead_locals
 from dynajit.capture.region.rebuild import Held, Rebuilder
 from dynajit.capture.region.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.region.saved_tensors import saved_tensors
+from dynajit.capture.region.spent_results import with_spent
 from dynajit.capture.region.unread_results import (
     is_known_to_hold,
     required,
@@ -38,7 +39,6 @@ from dynajit.capture.region.unread_results import (
 )
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.backward import History, HistoryNoticed, ends_of, histories
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.sizes import function_of
 from dynajit.capture.values.containers import DictValue, ListValue, SequenceIterator
@@ -229,7 +229,7 @@ def _region(
     _guard_memory(recorder)
     guard_ends(executor, executor.arguments)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
-    held = _with_spent(executor, _held(recorder, reached, copied), reached)
+    held = with_spent(executor, _held(recorder, reached, copied), reached)
     outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
@@ -267,6 +267,7 @@ def _region(
         heads=made.heads,
         asks_compiling=recorder.asks_compiling,
         draws=recorder.heap[recorder.draws_id],
+        spent=frozenset(n.name for n in recorder.tape.spent) & {n.name for n in graph.nodes},
     )
 
 
@@ -405,71 +406,6 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
         kept = values[0] if len(values) == 1 and _is_dense(recorder, values[0]) else base
         held[kept.identity] = _in_layout(recorder, kept, kept.identity in copied)
     return held
-
-
-def _with_spent(
-    executor: Executor, held: Mapping[int, Held], reached: Sequence[Value]
-) -> dict[int, Held]:
-    """The results, those without what backward of them needs marked: a run has let go of it.
-
-    Raises:
-        HistoryNoticed: a gradient would have to reach a leaf or a hook that is made after the
-            launch.
-        NotRebuildable: so it is although the capture breaks in front of both.
-    """
-    recorder = executor.recorder
-    found = histories(recorder)
-    if not found:
-        return dict(held)
-    outside = {value.identity for value in reached if isinstance(value, TensorValue)}
-    marked = {}
-    for identity, result in held.items():
-        history = found.get(result.node)
-        if history is not None and history.is_spent:
-            detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
-            result = replace(result, node=detached.node, spent=_reached(recorder, result.node))
-        elif history is not None:
-            _refuse_noticed(executor, history, outside)
-        marked[identity] = result
-    for value in reached:  # views, which are taken after the launch, of leaves, too
-        if isinstance(value, TensorValue) and not recorder.heap.is_adopted(value.identity):
-            history = found.get(recorder.graph_value(value).node, History())
-            if value.identity not in held and history.is_watched and not history.is_spent:
-                _refuse_noticed(executor, history, outside)
-    return marked
-
-
-def _refuse_noticed(executor: Executor, history: History, outside: set[int]) -> None:
-    """Refuse what `_is_noticed`.
-
-    Raises: as `_with_spent`.
-    """
-    if not _is_noticed(executor.recorder, history, outside):
-        return
-    if executor.refusals.histories:
-        raise NotRebuildable("a gradient that passes what is made after the launch")
-    raise HistoryNoticed
-
-
-def _reached(recorder: Recorder, node: Node) -> tuple[TensorValue, ...]:
-    """The inputs of the graph that gradients of a node reach."""
-    inputs = recorder.input_nodes
-    found = (inputs.get(end) for end in ends_of(recorder, [node]))
-    return tuple(
-        value
-        for value in found
-        if isinstance(value, TensorValue) and not isinstance(value.source, sources.LeafOf)
-    )
-
-
-def _is_noticed(recorder: Recorder, history: History, outside: set[int]) -> bool:
-    """Whether somebody can tell that gradients do not reach what the captured code made."""
-    if history.is_watched:
-        return True
-    if not history.leaves:
-        return False
-    is_seen = any(i in outside or recorder.heap.is_adopted(i) for i in history.leaves)
-    return is_seen or not history.from_inputs
 
 
 def _is_dense(recorder: Recorder, value: TensorValue) -> bool:

@@ -104,8 +104,8 @@ class Held:
         value: the tensor's own node; `node` may lay it out in another way.
         order: which dims of the tensor those of the node are; None: the same.
         writes: how many writes count in its version.
-        spent: where a backward run has let go of what the next one would need, the inputs of the
-            graph that gradients would reach; None: none has.
+        spent: where a backward run has let go of what any other would need, the inputs and the
+            results that gradients would reach; None: none has.
     """
 
     node: Node
@@ -113,6 +113,14 @@ class Held:
     order: tuple[int, ...] | None = None
     writes: int = 0
     spent: tuple[TensorValue, ...] | None = None
+
+
+def _load_end(end: TensorValue, emitter: Any) -> None:
+    """Push what a gradient would reach, which nobody can ask for again."""
+    if end.source is None:
+        emitter.load_value(end)
+    else:
+        emitter.load_source(end.source)
 
 
 def view_by_numbers(dims: tuple[int, ...], tensor: Any, numbers: Any) -> Any:
@@ -246,8 +254,8 @@ class Rebuilder:
         """A result of the launch, with the layout and the version of eager execution."""
         push = functools.partial(emitter.load_output, self.outputs[held.node])
         if held.spent is not None:
-            inputs = [functools.partial(emitter.load_source, x.source) for x in held.spent]
-            push = functools.partial(emitter.call, spent, push, *inputs)
+            ends = [functools.partial(_load_end, end, emitter) for end in held.spent]
+            push = functools.partial(emitter.call, spent, push, *ends)
         if held.order is None and not held.writes:
             push()
             return

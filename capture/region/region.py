@@ -162,6 +162,7 @@ class Region:
         heads: values that lead back to themselves, made before the effects, in this order.
         asks_compiling: `is_compiling()` was called: the original would get another answer.
         draws: random numbers of Python's, drawn before the launch (`values.random_numbers.Draw`).
+        spent: names of the graph's nodes that have let go of what they saved for backward.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Region:
     heads: tuple[Any, ...] = ()
     asks_compiling: bool = False
     draws: tuple[Any, ...] = ()
+    spent: frozenset[str] = frozenset()
 
 
 @record
@@ -210,8 +212,8 @@ class CapturedGraph:
         requires_grad: per input.
         name: what is compiled, for reports.
         written: positions of the inputs that are overwritten after each launch.
-        saved, writes, copied: as in Region; without `saved` any input or output may be kept for
-            backward.
+        saved, writes, copied, spent: as in Region; without `saved` any input or output may be kept
+            for backward.
     """
 
     graph: Graph
@@ -221,6 +223,7 @@ class CapturedGraph:
     saved: SavedTensors | None = None
     writes: tuple[int, ...] = ()
     copied: Mapping[int, int] = field(default_factory=dict)
+    spent: frozenset[str] = frozenset()
 
 
 Backend: TypeAlias = Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]

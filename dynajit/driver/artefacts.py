@@ -28,6 +28,7 @@ from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 from dynajit.ir.keys import Unkeyed, graph_text
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.saved import SavingRow
 from dynajit.ir.sizes import Place
 
 
@@ -40,7 +41,8 @@ class Gradients:
             recomputed: as in `ir.partition.Partition`.
         saved: number of saved values.
         reached: as in `ir.autodiff.Joint`.
-        rows: as in `eager.backward.compiled.Training`.
+        rows: those of `ir.saved.rows_that_save`, in terms of the differentiable outputs.
+        ends: as in `eager.backward.compiled.Training`.
     """
 
     differentiable_outputs: tuple[int, ...]
@@ -49,7 +51,8 @@ class Gradients:
     saved_copies: tuple[int | None, ...]
     sizes: Mapping[str, Place]
     reached: tuple[frozenset[int], ...]
-    rows: tuple[tuple[int, int], ...]
+    rows: tuple[SavingRow, ...]
+    ends: tuple[int, ...]
     saved_bytes: int
     saved: int
     recomputed: int
@@ -90,6 +93,7 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0, merges: bool = F
         sorted(captured.written),
         shared,
         sorted(captured.copied.items()),
+        sorted(captured.spent),
         memory_budget,
         sorted(config.current().disabled_passes),
         merges,
@@ -179,7 +183,8 @@ def _gradients_data(gradients: Gradients | None) -> dict[str, Any] | None:
     if gradients is None:
         return None
     data = {part.name: getattr(gradients, part.name) for part in fields(Gradients)}
-    return {**data, "reached": [sorted(inputs) for inputs in gradients.reached]}
+    rows = [(row.outputs, row.targets, row.is_spent) for row in gradients.rows]
+    return {**data, "reached": [sorted(inputs) for inputs in gradients.reached], "rows": rows}
 
 
 def _gradients(data: dict[str, Any]) -> Gradients:
@@ -190,7 +195,8 @@ def _gradients(data: dict[str, Any]) -> Gradients:
         saved_copies=tuple(data["saved_copies"]),
         sizes={name: (position, dim) for name, (position, dim) in data["sizes"].items()},
         reached=tuple(frozenset(inputs) for inputs in data["reached"]),
-        rows=tuple((outputs, inputs) for outputs, inputs in data["rows"]),
+        rows=tuple(SavingRow(*row) for row in data["rows"]),
+        ends=tuple(data["ends"]),
         saved_bytes=data["saved_bytes"],
         saved=data["saved"],
         recomputed=data["recomputed"],

@@ -10,6 +10,7 @@ asked.
 """
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -37,7 +38,7 @@ from dynajit.ir.absent import without
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
-from dynajit.ir.saved import released_together
+from dynajit.ir.saved import SavingRow, reached_targets, rows_that_save
 
 GENERATING = ("native", "cuda")
 """Those that generate code."""
@@ -336,6 +337,10 @@ def _differentiated(
         joint = autodiff.differentiate(graph, captured.requires_grad)
     if not joint.differentiable_outputs:
         return None
+    rows = _rows(graph, captured, joint.differentiable_outputs)
+    ends = _ends(graph, captured, joint.differentiable_outputs)
+    if captured.spent:
+        joint = _without_closed(joint, rows, ends)
     found = record.in_segments("joint", joint.graph)
     joint = replace(joint, graph=record.optimize("joint", found.graph))
     with record.timed("partition"):
@@ -354,7 +359,8 @@ def _differentiated(
         saved_copies=cut.saved_copies,
         sizes=cut.sizes,
         reached=joint.reached,
-        rows=_rows(graph, captured.requires_grad, joint.differentiable_outputs),
+        rows=rows,
+        ends=ends,
         saved_bytes=cut.saved_bytes,
         saved=len(cut.saved),
         recomputed=cut.recomputed,
@@ -382,7 +388,9 @@ def _training(
         sizes=_sizes_for_backward(gradients.sizes),
         replay=functools.partial(_replay, graph),
         without=functools.partial(_without, record, len(gradients.saved_inputs), len(roots)),
-        rows=gradients.rows,
+        rows=[(row.outputs, row.targets) for row in gradients.rows],
+        ends=gradients.ends,
+        spent=[(row.outputs, row.targets) for row in gradients.rows if row.is_spent],
         reached=gradients.reached,
         checks=_checks(captured, split, gradients.differentiable_outputs),
         saved_copies=gradients.saved_copies,
@@ -507,15 +515,51 @@ def _shape_in_call(
     return tuple(sizes.known(shape, sizes.bind(places, inputs)))
 
 
-def _rows(
-    graph: Graph, requires_grad: Sequence[bool], positions: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
-    """`Training.rows`, for these differentiable outputs."""
-    numbered = [
-        (sum(1 << i for i, position in enumerate(positions) if outputs >> position & 1), inputs)
-        for outputs, inputs in sorted(released_together(graph, requires_grad))
+def _rows(graph: Graph, captured: CapturedGraph, positions: Sequence[int]) -> tuple[SavingRow, ...]:
+    """The rows that save anything, in terms of these differentiable outputs instead of all."""
+    found: dict[SavingRow, None] = {}
+    for row in rows_that_save(graph, captured.requires_grad, captured.spent):
+        outputs = _chosen_bits(row.outputs, positions)
+        if outputs:
+            targets = _chosen_targets(graph, row.targets, positions)
+            found[SavingRow(outputs, targets, row.is_spent)] = None
+    return tuple(found)
+
+
+def _without_closed(
+    joint: autodiff.Joint, rows: Sequence[SavingRow], ends: Sequence[int]
+) -> autodiff.Joint:
+    """The joint graph, without the gradients that every run would be refused: on the way from each
+    output a row has let go of what it saved."""
+    can_be_had = 0
+    for output, reached in enumerate(ends):
+        spent = (row.targets for row in rows if row.is_spent and row.outputs >> output & 1)
+        can_be_had |= reached & ~functools.reduce(operator.or_, spent, 0)
+    trained = [position for position, flag in enumerate(joint.requires_grad) if flag]
+    gradients = [
+        gradient if can_be_had >> position & 1 else None
+        for position, gradient in zip(trained, joint.input_gradients, strict=True)
     ]
-    return tuple(dict.fromkeys((outputs, inputs) for outputs, inputs in numbered if outputs))
+    outputs = (*joint.graph.outputs[: joint.output_count], *gradients)
+    return replace(joint, graph=Graph(joint.graph.name, joint.graph.nodes, outputs))
+
+
+def _ends(graph: Graph, captured: CapturedGraph, positions: Sequence[int]) -> tuple[int, ...]:
+    """`Training.ends`, for these differentiable outputs."""
+    reached = reached_targets(graph, captured.requires_grad)
+    return tuple(_chosen_targets(graph, reached[position], positions) for position in positions)
+
+
+def _chosen_targets(graph: Graph, targets: int, positions: Sequence[int]) -> int:
+    """`SavingRow.targets` in terms of these outputs instead of all."""
+    count = len(graph.inputs)
+    outputs = _chosen_bits(targets >> count, positions)
+    return targets & ((1 << count) - 1) | outputs << count
+
+
+def _chosen_bits(bits: int, positions: Sequence[int]) -> int:
+    """The bits at these positions, in their order."""
+    return sum(1 << i for i, position in enumerate(positions) if bits >> position & 1)
 
 
 def _sizes_for_backward(

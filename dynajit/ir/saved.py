@@ -4,12 +4,12 @@ The eager tape keeps the values that the derivative formulas of each row name, a
 backward if one of them was written in place since. Compiled code saves other values: `uses` tells
 which values count, so that it can complain about the same ones, and save no other value that
 somebody might write to. A row of the tape that backward has passed through lets go of what it
-saved: `released_together` tells which gradients, of and for what, need a row that does.
+saved: `rows_that_save` tells which gradients, of and for what, need a row that does.
 """
 
 import functools
 import operator
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType
@@ -80,24 +80,63 @@ def find_saved(graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Nod
     return Saved(graph, tuple(dict.fromkeys(found)))
 
 
-def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[tuple[int, int]]:
-    """Per row that saves anything two bit sets: the graph's outputs whose gradients pass through
-    it, and the inputs whose gradients do.
+@record
+class SavingRow:
+    """A row that saves anything, as backward meets it: rows that are met alike are one.
+
+    Args:
+        outputs: bit set of the graph's outputs whose gradients pass through it.
+        targets: bit set of what the gradients that pass through it reach: bit i is input i of
+            the graph; output k of it is bit (number of inputs) + k.
+        is_spent: a run within the graph has let go of what it saved.
+    """
+
+    outputs: int
+    targets: int
+    is_spent: bool = False
+
+
+def rows_that_save(
+    graph: Graph,
+    requires_grad: Sequence[bool],
+    spent: Collection[str] = (),
+    leaves: Iterable[Node] = (),
+) -> tuple[SavingRow, ...]:
+    """The rows that save anything, of the eager tape if the graph ran op by op, in the order in
+    which backward meets them.
 
     Numbers count: `x * 2` keeps the 2, and backward passes through it once, as in PyTorch.
 
     Args:
         requires_grad: of each input.
+        spent: names of the nodes that a run within the graph has passed.
+        leaves: nodes that gradients end at, beside inputs.
     """
-    graph, _ = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
-    active = _active(graph, requires_grad)
-    inputs = _reaching_inputs(graph, active)
+    names = {node.name for node in leaves}
+    graph, origins = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
+    active = _active(graph, requires_grad, [node for node in graph.nodes if node.name in names])
+    targets = _reaching_targets(graph, active)
     outputs = _reached_outputs(graph, active)
-    return frozenset(
-        (outputs[node], inputs.get(node, 0))
-        for node in graph.calls
+    found = (
+        SavingRow(outputs[node], targets.get(node, 0), origins[node].name in spent)
+        for node in reversed(graph.calls)
         if node in active and outputs.get(node) and saves_anything(node, active)
     )
+    return tuple(dict.fromkeys(found))
+
+
+def reached_targets(
+    graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Node] = ()
+) -> tuple[int, ...]:
+    """Per output of the graph, what its gradient reaches, as in `SavingRow.targets`.
+
+    Args: as of `rows_that_save`.
+    """
+    graph, _ = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
+    names = {node.name for node in leaves}
+    active = _active(graph, requires_grad, [node for node in graph.nodes if node.name in names])
+    targets = _reaching_targets(graph, active)
+    return tuple(targets.get(output, 0) for output in graph.outputs)
 
 
 def _active(
@@ -142,6 +181,20 @@ def _reaching_inputs(graph: Graph, active: set[Argument]) -> dict[Argument, int]
         if node in active:
             for _, argument in _differentiable_arguments(node, active):
                 masks[node] = masks.get(node, 0) | masks.get(argument, 0)
+    return masks
+
+
+def _reaching_targets(graph: Graph, active: set[Argument]) -> dict[Argument, int]:
+    """For each active node what lies behind it: inputs, and outputs other than itself."""
+    own: dict[Argument, int] = {}
+    for position, node in enumerate((*graph.inputs, *graph.outputs)):
+        own[node] = own.get(node, 0) | 1 << position
+    masks: dict[Argument, int] = {}
+    for node in graph.calls:
+        if node in active:
+            for _, argument in _differentiable_arguments(node, active):
+                behind = masks.get(argument, 0) | own.get(argument, 0)
+                masks[node] = masks.get(node, 0) | behind
     return masks
 
 

@@ -96,7 +96,7 @@ def _check(log_probs: Any, targets: Any, blank: int) -> None:
 def _lengths(given: Any, rows: int, name: str) -> np.ndarray:
     """(rows) of int64."""
     if isinstance(given, Tensor):
-        if given.dtype.is_floating_point:
+        if given.dtype.category is not dtypes.Category.INTEGER:
             raise DTypeError(f"ctc_loss: {name} must be integral, got {given.dtype.name}.")
         lengths = given.numpy(force=True).astype(np.int64).reshape(-1)
     else:

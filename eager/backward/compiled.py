@@ -9,7 +9,8 @@ views of inputs are the caller's business.
 
 import functools
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.arrays import any_arrays
@@ -27,8 +28,10 @@ from dynajit.eager.tape.node import (
     MSG_MODIFIED,
     MSG_SECOND_BACKWARD,
     Node,
+    OpNode,
     SavedTensor,
     edges_of,
+    formulas_of,
     made_by,
     modified_message,
 )
@@ -49,6 +52,9 @@ MSG_UNPACKED: Final = (
     "backward through a compiled function: the unpack hook of a saved tensor gave shape and dtype "
     "{after}; expected what the pack hook received, {before}."
 )
+
+MOST_ENDINGS: Final = 64
+"""Of how many courses of runs a compiled function remembers whether they end a call's history."""
 
 Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
 Program: TypeAlias = Callable[..., tuple[Any, ...]]
@@ -109,8 +115,13 @@ class Training:
             `forward`.
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
         rows: per row that saves anything in eager execution two bit sets: the gradients of which
-            differentiable outputs, and those for which inputs, pass through it. Backward may come
-            from an output until a backward, from it or from another, has released such a row.
+            differentiable outputs, and those for what, pass through it: for inputs, by their
+            positions, and behind those for differentiable outputs that others are computed from.
+            Backward may come from an output until a backward, from it or from another, has
+            released such a row. In the order in which backward meets them.
+        spent: those of `rows` that the call itself has released.
+        ends: per differentiable output what its gradient reaches, as in `rows`; empty: each
+            input.
         needs: the first of each, without repetitions.
         reached: per differentiable output the positions of the inputs that get a gradient from it;
             empty: of all.
@@ -126,6 +137,7 @@ class Training:
             that are counted are there, each further one after `sizes[1]`; None where there would
             be one.
         written: positions of the inputs that hold other elements after the call.
+        endings: whether no run will succeed after these, as far as somebody has asked.
     """
 
     forward: Program
@@ -140,6 +152,8 @@ class Training:
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
     rows: tuple[tuple[int, int], ...] = ((-1, -1),)
+    spent: frozenset[tuple[int, int]] = frozenset()
+    ends: tuple[int, ...] = ()
     needs: tuple[int, ...] = (-1,)
     reached: tuple[frozenset[int], ...] = ()
     checks: tuple[VersionCheck, ...] | None = None
@@ -148,6 +162,7 @@ class Training:
     within: tuple[frozenset[int], ...] = ()
     in_parts: InParts | None = None
     written: frozenset[int] = frozenset()
+    endings: dict[tuple[Any, ...], bool] = field(default_factory=dict)
 
 
 class CompiledCall:
@@ -177,6 +192,8 @@ class CompiledCall:
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
         rows: Sequence[tuple[int, int]] = ((-1, -1),),
+        spent: Collection[tuple[int, int]] = (),
+        ends: Sequence[int] = (),
         reached: Sequence[frozenset[int]] = (),
         checks: Sequence[VersionCheck] | None = None,
         saved_copies: Sequence[int | None] = (),
@@ -202,6 +219,8 @@ class CompiledCall:
             inference,
             sizes,
             tuple(rows),
+            frozenset(spent),
+            tuple(ends),
             tuple(dict.fromkeys(outputs for outputs, _ in rows)),
             tuple(reached),
             None if checks is None else tuple(checks),
@@ -339,12 +358,14 @@ class CompiledNode(Node):
         "done",
         "facts",
         "inputs",
+        "is_bare",
         "out_metas",
         "output_count",
         "partly",
         "reached",
         "saved",
         "sizes",
+        "spent",
         "unfolded",
         "views",
     )
@@ -369,6 +390,8 @@ class CompiledNode(Node):
         self.chosen = -1  # bit set: inputs whose gradients it is to give
         self.done = 0  # bit set: outputs that backward came from without keeping, to all inputs
         self.partly: list[tuple[int, int]] = []  # (outputs, inputs) of runs to chosen inputs
+        self.spent = facts.spent  # rows that have let go, beside those that follow from the runs
+        self.is_bare = False  # what it saved is gone, its inputs are not: see `make_bare`
         self.unfolded: Sequence[tuple[Node, int]] | None = None
         self.views: list[tuple[weakref.ref[Node], int, int]] = []  # see `note_within`
 
@@ -476,14 +499,25 @@ class CompiledNode(Node):
         Raises:
             AutogradError: it has.
         """
-        has_run = self.done or self.partly
-        if self.inputs is None or (has_run and any(self.is_released(o, chosen) for o in came)):
+        if self.inputs is None or (self.has_run and any(self.is_released(o, chosen) for o in came)):
             raise AutogradError(MSG_SECOND_BACKWARD)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether any row may have let go of what it saved."""
+        return bool(self.done or self.partly or self.spent)
+
+    def give_up(self, gradients: list[Any], wanted: Sequence[bool]) -> None:
+        outputs = sum(1 << i for i, gradient in enumerate(gradients) if gradient is not None)
+        chosen = self.choice(wanted)
+        met = [row for row in self.facts.rows if row[0] & outputs and row[1] & chosen]
+        places = (place for place, row in enumerate(met) if self.is_passed(*row))
+        self.spent |= frozenset(met[: next(places, 0)])
 
     @property
     def may_hide(self) -> bool:  # type: ignore[override]
         """Whether outputs, or views taken after the call, are computed with inside."""
-        return bool(self.views) or any(self.facts.within)
+        return self.is_bare or bool(self.views) or any(self.facts.within)
 
     def hides(self, index: int, came: Sequence[int]) -> bool:
         within = self.facts.within
@@ -495,15 +529,23 @@ class CompiledNode(Node):
             if node is not None and (came is None or output in came):
                 yield node, index
 
-    def unfold(self) -> None:
+    def unfold(self, came: Collection[int], wanted: Sequence[bool]) -> None:
         """The call again, operation by operation, on the tape in the place of this node.
 
-        Hooks and retained gradients of the outputs move along.
+        Hooks and retained gradients of the outputs move along. What runs so far have let go of
+        is let go of again.
+
+        Args:
+            came, wanted: outputs whose gradients came, and inputs whose gradients are used.
 
         Raises:
-            AutogradError: the graph was released, or an input was written to since.
+            AutogradError: the graph was released, or something was written to since.
         """
-        self.refuse_released(range(self.output_count))
+        if self.inputs is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        if self.is_bare:
+            self.refuse_released(came, self.choice(wanted))
+        self.check(came, wanted)
         if self.extras is not None and (self.extras.hooks or self.extras.prehooks):
             raise AutogradError(MSG_HOOKS_OF_NODE)
         needed, run = self.facts.replay(self.facts.differentiable_outputs)
@@ -519,11 +561,42 @@ class CompiledNode(Node):
         finally:
             _tensor._set_grad_enabled(before)
         self.unfolded = _one_place_each(made)
+        self.release_passed(inputs)
         BEGUN.unfolding = True
         self.number()
         self.move_hooks()
         self.done = -1
+        self.is_bare = False
         self.forget()
+
+    def release_passed(self, inputs: Sequence[Any]) -> None:
+        """Let the nodes that stand for this one go of what runs so far have.
+
+        Args:
+            inputs: what they were computed from.
+        """
+        if not self.has_run:
+            return
+        targets: dict[Any, int] = {}
+        outputs: dict[Any, int] = {}
+        for position, tensor in enumerate(inputs):
+            if isinstance(tensor, TensorBase) and tensor.grad_fn is not None:
+                targets[tensor.grad_fn] = 1 << position
+        ends = set(targets)
+        for output, (node, _) in enumerate(self.unfolded or ()):
+            outputs[node] = outputs.get(node, 0) | 1 << output
+        nodes = sorted(_above(list(outputs), ends), key=lambda node: node.sequence)
+        own = {node: mask << len(inputs) for node, mask in outputs.items()}
+        for node in nodes:
+            for edge in _passed_edges(node):
+                behind = targets.get(edge, 0) | own.get(edge, 0)
+                targets[node] = targets.get(node, 0) | behind
+        for node in reversed(nodes):
+            for edge in _passed_edges(node):
+                if isinstance(edge, Node) and edge not in ends:
+                    outputs[edge] = outputs.get(edge, 0) | outputs[node]
+            if self.is_passed(outputs[node], targets.get(node, 0)):
+                node.release()
 
     def number(self) -> None:
         """Let the nodes behind this one run where it would: before everything older."""
@@ -565,7 +638,7 @@ class CompiledNode(Node):
         trained = (i for i, flag in enumerate(self.facts.requires_grad) if flag)
         return [array if i in reached else None for i, array in zip(trained, found, strict=True)]
 
-    def check(self, came: set[int], wanted: Sequence[bool]) -> None:
+    def check(self, came: Collection[int], wanted: Sequence[bool]) -> None:
         """Nothing that eager execution would have saved was written to.
 
         Raises:
@@ -678,41 +751,52 @@ class CompiledNode(Node):
             self.partly.append((outputs, self.chosen))
         if self.is_used_up():
             self.forget()
+        elif self.chosen == -1 and all(map(self.is_released, range(self.output_count))):
+            self.make_bare()
 
     def is_used_up(self) -> bool:
-        """Whether no run will succeed again; after one to all inputs, whether none of that kind."""
-        if self.partly:
-            return all(
-                self.is_closed(output, position)
-                for output in range(self.output_count)
-                for position in self.inputs_of(output)
+        """Whether no run will succeed again: rows between each output and whatever it reaches have
+        let go of what they saved."""
+        key = (self.done, self.spent, *self.partly)
+        known = self.facts.endings.get(key)
+        if known is None:
+            known = all(
+                ends & ~self.closed(output) == 0
+                for output, ends in enumerate(self.facts.ends or (-1,) * self.output_count)
             )
-        return all(map(self.is_released, range(self.output_count)))
+            if len(self.facts.endings) < MOST_ENDINGS:
+                self.facts.endings[key] = known
+        return known
 
-    def inputs_of(self, output: int) -> Iterable[int]:
-        """The positions of the inputs that get a gradient from an output."""
-        if self.reached:
-            return self.reached[output]
-        return [position for position, flag in enumerate(self.facts.requires_grad) if flag]
-
-    def is_closed(self, output: int, position: int) -> bool:
-        """Whether a row between an output and an input has let go of what it saved."""
-        return any(
-            outputs >> output & 1 and inputs >> position & 1 and self.is_passed(outputs, inputs)
-            for outputs, inputs in self.facts.rows
-        )
+    def closed(self, output: int) -> int:
+        """The bit set of what an output reaches through a row that has let go."""
+        found = 0
+        for outputs, targets in self.facts.rows:
+            if outputs >> output & 1 and self.is_passed(outputs, targets):
+                found |= targets
+        return found
 
     def forget(self) -> None:
-        """Drop all that was kept for backward."""
+        """Drop all that was kept for backward: no run will succeed again."""
         self.inputs = None
         self.saved = []
         self.checked = []
+
+    def make_bare(self) -> None:
+        """Drop all that was kept for backward but the inputs: only runs to some of them, or to
+        some outputs, will succeed, if any, and compute the call again."""
+        copies = self.facts.saved_copies
+        self.saved = [
+            value if position is not None else None
+            for value, position in zip(self.saved, copies, strict=False)
+        ]
+        self.is_bare = True
 
     def is_released(self, output: int, chosen: int = -1) -> bool:
         """True if eager execution has let go of what an output's gradient needs to give those of
         the chosen inputs."""
         bit, done = 1 << output, self.done
-        if chosen == -1 and not self.partly:
+        if chosen == -1 and not (self.partly or self.spent):
             return any(need & bit and need & done for need in self.facts.needs)
         return any(
             outputs & bit and inputs & chosen and self.is_passed(outputs, inputs)
@@ -721,9 +805,9 @@ class CompiledNode(Node):
 
     def is_passed(self, outputs: int, inputs: int) -> bool:
         """Whether a run has passed a row, and let go of what it saved."""
-        return bool(outputs & self.done) or any(
-            outputs & came and inputs & chosen for came, chosen in self.partly
-        )
+        if outputs & self.done or (outputs, inputs) in self.spent:
+            return True
+        return any(outputs & came and inputs & chosen for came, chosen in self.partly)
 
     def name(self) -> str:
         return "CompiledBackward"
@@ -771,6 +855,30 @@ def note_written(tensor: Any, result: Any) -> None:
         if written is not None and written.grad_fn is not None:
             made = weakref.ref(written.grad_fn), written.output_index
             node.views.extend((*made, output) for output in sorted(hiding))
+
+
+def _above(roots: Sequence[Node], ends: Container[Node]) -> set[Node]:
+    """The nodes that are reached from `roots`, and these, down to `ends`, which are not among
+    them."""
+    found: set[Node] = set()
+    stack: list[Any] = list(roots)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Node) and node not in found and node not in ends:
+            found.add(node)
+            stack.extend(_passed_edges(node))
+    return found
+
+
+def _passed_edges(node: Node) -> Iterator[Any]:
+    """Where gradients that pass a node go."""
+    if not isinstance(node, OpNode):
+        yield from node.edges
+        return
+    formulas = formulas_of(node.op)
+    for position, edge in enumerate(node.edges):
+        if formulas[0 if node.op.variadic else position] is not None:
+            yield edge
 
 
 def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:

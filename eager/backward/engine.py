@@ -12,7 +12,7 @@ import operator
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
@@ -243,10 +243,14 @@ class _Run:
             wanted = [edge is not None for edge in node.edges]
         else:
             wanted = [self.is_used(edge) for edge in _edges(node)]
-        if self.is_plain:
-            results = node.apply(gradients, wanted)
-        else:
-            results = self.apply(node, gradients, wanted)
+        try:
+            if self.is_plain:
+                results = node.apply(gradients, wanted)
+            else:
+                results = self.apply(node, gradients, wanted)
+        except AutogradError:
+            self.give_up(node, gradients, wanted)
+            raise
         if extras is not None and extras.hooks:
             results = _run_node_hooks(extras, results, gradients)
         if not self.keep:
@@ -306,7 +310,7 @@ class _Run:
         for view, index in node.hidden_views(came):
             if index in self.watched(view):
                 raise AutogradError(MSG_HIDDEN_VIEW)
-        return any(node.hides(index, came) for index in self.watched(node))
+        return node.is_bare or any(node.hides(index, came) for index in self.watched(node))
 
     def watched(self, node: Node) -> set[int]:
         """The outputs of a node whose gradients somebody asked for."""
@@ -320,16 +324,26 @@ class _Run:
         """Send what has arrived to the nodes of the operations behind this node."""
         self.awaited = {}  # there are other edges now: leaves wait for the end
         self.known_to_come = None
-        node.unfold()
+        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        wanted = [self.is_used(edge) for edge in _edges(node)]
+        try:
+            node.unfold(came, wanted)
+        except AutogradError:
+            self.give_up(node, gradients, wanted)
+            raise
         for index in self.captures.pop(node, ()):
             target, place = resolved(node, index)
             self.captures.setdefault(target, set()).add(place)
-        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.wanted is not None:
             roots = [resolved(node, index) for index in came]
             self.wanted |= _leading_to(roots, self.captures, self.leaves or set())
         for index in came:
             self.send(node, index, gradients[index])
+
+    def give_up(self, node: Node, gradients: list[Any], wanted: Sequence[bool]) -> None:
+        """The run ends with an error in a node."""
+        if not self.keep:
+            node.give_up(gradients, wanted)
 
     def apply(self, node: Node, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         """Run the node's formulas; under anomaly detection errors say where it was made."""
@@ -770,7 +784,10 @@ def _prepare(
             if tensor.grad_fn is not None:
                 made, place = made_by(tensor)
                 captures.setdefault(made, set()).add(place)
-        wanted = _leading_to([made_by(t) for t in outputs], captures, leaves)
+        roots = [made_by(t) for t in outputs]
+        wanted = _leading_to(roots, captures, leaves)
+        if BEGUN.unfolding:
+            _refuse_hidden(roots, captures)
     run = _Run(create_graph, keep, wanted, captures, leaves)
     for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
         if not tensor.requires_grad:
@@ -814,14 +831,46 @@ def _leading_to(
         for node in met
         if node.may_hide and any(view in captures for view, _ in node.hidden_views())
     }
+    by_output: dict[Node, set[int]] = {}  # of nodes that know which inputs an output reaches
+
+    def leads(edge: Any, place: int) -> bool:
+        if not isinstance(edge, Node):
+            return id(edge) in leaves
+        if any(i == place or edge.hides(i, (place,)) for i in captures.get(edge, ())):
+            return True
+        return edge in leading and (edge not in by_output or place in by_output[edge])
+
     for node in sorted(met, key=_age):
-        edges = [end for end, _ in _ends(node, met[node])] if node.reached else _edges(node)
-        for edge in edges:
-            is_leaf = not isinstance(edge, Node)
-            if id(edge) in leaves if is_leaf else (edge in leading or edge in captures):
+        if not node.reached:
+            ends = (resolved(*end) for end in zip(node.edges, node.indices, strict=True))
+            if any(leads(*end) for end in ends):
                 leading.add(node)
-                break
+            continue
+        found = {o for o in met[node] if any(leads(*end) for end in _ends(node, (o,)))}
+        if found and node not in leading:
+            leading.add(node)
+            by_output[node] = found
     return leading
+
+
+def _refuse_hidden(roots: Sequence[tuple[Node | None, int]], captures: Collection[Node]) -> None:
+    """Refuse the gradient of a view of what an unfolded node stands for: those operations have
+    computed with another tensor of the same elements.
+
+    Raises:
+        AutogradError: gradients would pass by it.
+    """
+    below: set[Node] | None = None
+    for view in captures:
+        node: Any = view
+        while isinstance(node, Node) and node.unfolded is None:
+            node = node.edges[0] if node.edges else None
+        if not isinstance(node, Node):
+            continue
+        below = _below(node for node, _ in roots) if below is None else below
+        for output, (place, _) in enumerate(node.unfolded or ()):
+            if place in below and any(hidden is view for hidden, _ in node.hidden_views([output])):
+                raise AutogradError(MSG_HIDDEN_VIEW)
 
 
 def _ends(node: Node, outputs: Iterable[int]) -> list[tuple[Any, int]]:

@@ -106,6 +106,8 @@ class Node:
     #: True for a node that stands for many operations, and whose gradients may pass through values
     #: of them that others have: see `hides`, `hidden_views` and `unfold`.
     may_hide = False
+    #: True for such a node that cannot give gradients before it is unfolded.
+    is_bare = False
     #: Per output the positions of the inputs that get a gradient from it; empty: each gets one from
     #: every output.
     reached: "Sequence[Collection[int]]" = ()
@@ -145,6 +147,10 @@ class Node:
     def release(self) -> None:
         """Drop saved tensors: the graph has been used up."""
 
+    def give_up(self, gradients: list[Any], wanted: Sequence[bool]) -> None:
+        """`apply` has failed: drop what the operations that this node stands for have saved, as
+        far as they come before the one that fails."""
+
     def kept_results(self, index: int) -> "Sequence[SavedResult | SavedPacked]":
         """Where an output of the node is kept for backward."""
         return ()
@@ -161,7 +167,7 @@ class Node:
         """The views that those gradients (None: any) pass through unseen, as (node, output)."""
         return iter(())
 
-    def unfold(self) -> None:
+    def unfold(self, came: Collection[int], wanted: Sequence[bool]) -> None:
         """Put a node per operation in the place of this one, and set `unfolded`."""
         raise NotImplementedError
 
@@ -671,6 +677,8 @@ class OpNode(Node):
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
+        if self.saved is None and (self.savings.inputs or self.savings.result):
+            raise AutogradError(MSG_SECOND_BACKWARD)
         formulas = formulas_of(self.op)
         between = conjugates(self.op, g)
         if between:

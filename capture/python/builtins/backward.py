@@ -251,7 +251,7 @@ def _end(machine: Machine, run: Run) -> Value:
     if run.accumulates and run.chosen is not None:
         for tensor in run.chosen:
             node = machine.recorder.graph_value(tensor).node
-            if machine.recorder.leaf_at(node) is None and node in run.travel.at_targets:
+            if node in run.travel.at_targets and not is_leaf(machine, tensor).value:
                 raise _refusal("backward(inputs=...) of a result")
     return NONE
 

@@ -15,6 +15,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, LinAlgError, ShapeError, UnsupportedError
 from dynajit.core.process.optional import load
+from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import constant, is_followed
 from dynajit.ops.calls.public import public
 
@@ -96,7 +97,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
 
     Raises:
         ShapeError: sizes do not go together.
-        DTypeError: dtypes differ.
+        DTypeError: dtypes differ, or the pivots are no integers.
         UnsupportedError: SciPy is not installed, or something requires a gradient.
     """
     name = "torch.linalg.ldl_solve"
@@ -107,6 +108,8 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
             f"Expected b and A to have the same dtype, but found b of type {B.dtype.name} and A of "
             f"type {LD.dtype.name} instead."
         )
+    if pivots.dtype.category is not Category.INTEGER:
+        raise DTypeError(f"{name}: Expected pivots to be integers. Got {pivots.dtype.name}")
     n = LD.shape[-1]
     if B.shape[-2] != n:
         raise ShapeError(

@@ -816,3 +816,29 @@ def test_classes_are_decorated_by_grad_modes_with_a_warning() -> None:
                 self.is_recorded = dj.is_grad_enabled()
 
     assert not Made().is_recorded
+
+
+def test_a_node_that_has_let_go_refuses_gradients_whose_formula_needs_nothing() -> None:
+    def refused(library: Any) -> list[bool]:
+        functional = library.nn.functional
+        computed = [
+            lambda x, w, b: functional.linear(x, w, b),
+            lambda x, w, b: functional.layer_norm(x, (3,), w[0], b),
+            lambda x, w, b: functional.batch_norm(x, None, None, w[0], b, training=True),
+            lambda x, w, b: x * w + b,
+        ]
+        found = []
+        for compute in computed:
+            x, w, b = (library.ones(shape, requires_grad=True) for shape in ((3, 3), (3, 3), (3,)))
+            result = compute(x, w, b).sum()
+            result.backward(inputs=[w])
+            try:
+                result.backward(inputs=[b])
+                found.append(False)
+            except RuntimeError:
+                found.append(True)
+        return found
+
+    assert [True, True, True, False] == refused(dj)
+    torch = pytest.importorskip("torch")
+    assert refused(torch) == refused(dj)

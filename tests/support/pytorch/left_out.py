@@ -166,6 +166,34 @@ STRIDES_OF_ONE: dict[str, str] = {
 }
 """Operators, and calls, of which the stride of a dim of size 1 may be another one."""
 
+_IDENTITY = "PyTorch asks for an identity, or a difference, of bools in front"
+
+_EMPTY = "where there is no element, no dtype is looked at"
+
+MIXED_DTYPES: dict[str, str] = {
+    "_softmax_backward_data": _INTERNAL,
+    "addmm": "factors of products of integers lose their fraction",
+    "addmm.decomposed": "bools are added",
+    "cov": "weights of 16-bit floats of integers: the result is float32",
+    "gradient": "coordinates are converted to the dtype of the values",
+    "linalg.lstsq.grad_oriented": "the table's function gives two of the four results",
+    "linalg.matrix_rank": _EMPTY,
+    "linalg.matrix_rank.hermitian": _EMPTY,
+    "linalg.vander": "16-bit floats are taken",
+    **{
+        f"masked.{name}": _IDENTITY
+        for name in ("amax", "amin", "logaddexp", "logsumexp", "std", "var")
+    },
+    "native_batch_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "native_group_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "native_layer_norm": "statistics of 16-bit floats are 16-bit floats, whatever the parameters",
+    "nn.functional.conv_transpose1d": "the bias of integers, or of no element, has any dtype",
+    "normal.in_place": "the table's function is the method",
+    "scatter": _EMPTY,
+    "topk": "bools are taken: the refusal is that of a kernel",
+}
+"""Operators that take operands of dtypes that PyTorch refuses, or give results of another dtype."""
+
 
 def expected(name: str, form: str) -> dict[str, bool]:
     """What may differ of an operator in a form ("", "in place", "error"), and whether it must."""

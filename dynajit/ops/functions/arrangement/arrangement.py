@@ -479,9 +479,10 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
         for name, value in (("beta", beta), ("alpha", alpha))
     )
     scaled = product if alpha == 1 else cast(TABLE.mul(product, alpha), product.dtype)
+    dtype = dtypes.promote(input.dtype, product.dtype)  # also where input has no dims
     if beta == 0:
-        return unchanged_by(scaled, input)
-    return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
+        return cast(unchanged_by(scaled, input), dtype)
+    return cast(TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled), dtype)
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)

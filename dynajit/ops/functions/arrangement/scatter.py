@@ -46,6 +46,7 @@ def scatter_reduce(
 
     Raises:
         ShapeError: the reduction is not known, or the shapes do not fit.
+        DTypeError: the index is not of integers.
     """
     if reduce not in REDUCTIONS:
         raise ShapeError(
@@ -115,6 +116,10 @@ def index_reduce(
         raise ShapeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
+        )
+    if index.dtype not in (dtypes.int32, dtypes.int64):
+        raise DTypeError(
+            f"index_reduce(): Expected dtype int32/int64 for index but got: {index.dtype.name}"
         )
     d = dim_of(input, dim, "index_reduce")
     index = positions_along(index)

@@ -25,6 +25,7 @@ from dynajit.core.types.symint import shapes_agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, with_integers
+from dynajit.ops.calls.dtypes_of_operands import refuse_complex_dtype, require_category
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import ValuesIndices, sort
 from dynajit.ops.functions.shapes.shape import reshape, unsqueeze
@@ -144,10 +145,16 @@ def unique_consecutive(
 @public(out=Out.SAME_DTYPE)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False,
          invert: bool = False) -> Any:  # fmt: skip
-    """Whether each element is one of the test elements; either may be a number."""
+    """Whether each element is one of the test elements; either may be a number.
+
+    Raises:
+        DTypeError: one holds bools or complex numbers.
+    """
     if not is_tensor(elements) and not is_tensor(test_elements):
         raise ArgumentError("isin(): expected a tensor as elements or test_elements.")
     like = elements if is_tensor(elements) else test_elements
+    require_category("isin", Category.INTEGER, elements=elements, test_elements=test_elements)
+    refuse_complex_dtype("isin", elements, test_elements)
     pair = [_as_tensor(v, like) for v in (elements, test_elements)]
     tests = reshape(pair[1], -1)
     shape = tuple(pair[0].shape)

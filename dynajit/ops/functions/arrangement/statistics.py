@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, DTypeError, ShapeError
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import numel
-from dynajit.ops.calls.arguments import cast, dim_of, is_tensor, with_integers
+from dynajit.ops.calls.arguments import cast, common_dtype, dim_of, is_tensor, with_integers
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import accepts, holds
+from dynajit.ops.calls.dtypes_of_operands import require_category, require_same_dtype
 from dynajit.ops.calls.placing import contiguous
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.complex import conj
@@ -313,9 +315,10 @@ def corrcoef(input: Any) -> Any:
 
 def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
     """Areas between neighbours along `dim`, by the trapezoidal rule."""
+    require_category(name, Category.INTEGER, y=y, x=x)
     d = dim_of(y, dim, name)
     n = y.shape[d]
-    kind = cast(y, floating_of(y.dtype))
+    kind = cast(y, floating_of(y.dtype if x is None else common_dtype((y, x))))
     if isinstance(n, int) and n == 0:
         return kind
     pairs = TABLE.add(sliced(kind, d, 1, n), sliced(kind, d, 0, n - 1))
@@ -373,7 +376,9 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
 
     Raises:
         ShapeError: a dim has at most edge_order elements, or spacing does not fit.
+        DTypeError: input holds bools.
     """
+    require_category("gradient", Category.INTEGER, input=input)
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = _dims_in_order(input, dim)
@@ -467,6 +472,7 @@ def cdist(
 
     Raises:
         ShapeError: the rows differ in size, or p is negative.
+        DTypeError: x1 and x2 have two dtypes, or one that is not floating.
     """
     if len(x1.shape) < 2 or len(x2.shape) < 2:
         raise ShapeError("cdist only supports at least 2D tensors")
@@ -476,6 +482,7 @@ def cdist(
         raise ShapeError("cdist only supports non-negative p values")
     if not (x1.dtype.is_floating_point and x2.dtype.is_floating_point):
         raise DTypeError(f"cdist only supports floating-point dtypes, got {x1.dtype.name}")
+    require_same_dtype("cdist", x1, x2=x2)
     if p == 2 and _by_product(x1, x2, compute_mode):
         return _distances_by_product(x1, x2)
     return distance(TABLE.sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p)

@@ -40,6 +40,7 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
     with_integers,
 )
+from dynajit.ops.calls.dtypes_of_operands import as_written, refuse_complex_dtype
 from dynajit.ops.calls.positions import triangle_positions
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.random_fills import (
@@ -606,6 +607,7 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
         ArgumentError: there is neither.
     """
     require_strided_like(input, options)
+    refuse_complex_dtype("randint_like", input)
     if low is None and high is None:
         raise ArgumentError("randint_like: expected high, or low and high.")
     if low is None or high is None:
@@ -641,6 +643,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 
     Raises:
         ShapeError: a deviation is negative or NaN, as PyTorch's RuntimeError.
+        DTypeError: the result does not fit the dtype of the mean's tensor, which it has, or of the
+            deviations' where the mean is a number.
     """
     require_strided(options.get("layout"))
     if not (contents.accepts(std, lambda x: TABLE.ge(x, 0)) if is_tensor(std) else std >= 0):
@@ -659,6 +663,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         place = CPU if device is None else device  # PyTorch's takes no account of a default one
         noise = _draw("randn", sizes(spread((size,)), "normal"), dtype, place, generator)
     result = TABLE.add(TABLE.mul(noise, std), mean)
+    result = as_written("normal", result, noise.dtype)
     return _finish(result, bool(options.get("requires_grad")), options)
 
 

@@ -19,6 +19,7 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
 )
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.dtypes_of_operands import require_category
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.table.families import floating_of
 from dynajit.ops.table.op_table import TABLE, Autocast
@@ -47,6 +48,7 @@ def polar(abs: Any, angle: Any) -> Any:
     """
     for name, part in (("abs", abs), ("angle", angle)):
         require_tensor(part, "polar", name)
+    require_category("polar", Category.FLOATING, abs=abs, angle=angle)
     if abs.dtype is not angle.dtype:
         raise DTypeError(
             f"polar: Expected object of dtype {abs.dtype.name} but got {angle.dtype.name} for "

@@ -16,6 +16,7 @@ from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
     DTypeError,
+    DTypeNotImplementedError,
     InvalidValueRuntimeError,
 )
 from dynajit.core.types import dtypes
@@ -452,11 +453,19 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     sparse=True,
 )
 def round(input: Any, *, decimals: int = 0) -> Any:
-    """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
+    """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals.
+
+    Raises:
+        DTypeNotImplementedError: decimals of integers.
+    """
     if type(decimals) is not int:
         decimals = arguments.size(decimals, "round")
     if decimals == 0:
         return TABLE.round(input)
+    if is_tensor(input) and input.dtype.category < Category.FLOATING:
+        raise DTypeNotImplementedError(
+            f'"round(decimals=)" not implemented for {input.dtype.name}.  Convert it to floats.'
+        )
     scale = 10.0**decimals
     return cast(TABLE.div(TABLE.round(TABLE.mul(input, scale)), scale), input.dtype)
 

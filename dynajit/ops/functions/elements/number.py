@@ -11,6 +11,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls.arguments import (  # fmt: skip
     cast,
@@ -20,6 +21,7 @@ from dynajit.ops.calls.arguments import (  # fmt: skip
     rounded_once,
     unchanged_by,
 )
+from dynajit.ops.calls.dtypes_of_operands import refuse_complex_dtype
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import pow
 from dynajit.ops.rows.composites import wide
@@ -93,12 +95,14 @@ def positive(input: Any) -> Any:
 @public(out=Out.SAME_DTYPE, method=True)
 def isposinf(input: Any) -> Any:
     """True where input is inf."""
+    refuse_complex_dtype("isposinf", input)
     return _is_infinity(input, math.inf)
 
 
 @public(out=Out.SAME_DTYPE, method=True)
 def isneginf(input: Any) -> Any:
     """True where input is -inf."""
+    refuse_complex_dtype("isneginf", input)
     return _is_infinity(input, -math.inf)
 
 
@@ -162,12 +166,14 @@ def heaviside(input: Any, values: Any) -> Any:
 @public(in_place=InPlace.BOTH, method=True)
 def deg2rad(input: Any) -> Any:
     """Degrees as radians."""
+    refuse_complex_dtype("deg2rad", input)
     return TABLE.mul(floating(input), math.pi / 180)
 
 
 @public(in_place=InPlace.BOTH, method=True)
 def rad2deg(input: Any) -> Any:
     """Radians as degrees."""
+    refuse_complex_dtype("rad2deg", input)
     return TABLE.mul(floating(input), 180 / math.pi)
 
 
@@ -187,13 +193,21 @@ def logaddexp2(input: Any, other: Any) -> Any:
 @public(also=("special.xlogy",), in_place=InPlace.BOTH, method=True)
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other is a number."""
-    return TABLE.xlogy(*(floating(v) for v in pair(input, other)))
+    return TABLE.xlogy(*_floating_pair(input, other))
 
 
 @public("special")
 def xlog1py(input: Any, other: Any) -> Any:
     """input * log1p(other), 0 where input is 0 and other is a number."""
-    return TABLE.xlog1py(*(floating(v) for v in pair(input, other)))
+    return TABLE.xlog1py(*_floating_pair(input, other))
+
+
+def _floating_pair(input: Any, other: Any) -> tuple[Any, Any]:
+    """Both operands, in a floating dtype where neither has one."""
+    one, two = pair(input, other)
+    if common_dtype((one, two)).is_floating_point:
+        return one, two
+    return floating(one), floating(two)
 
 
 @public(also=("special.sinc",), in_place=InPlace.BOTH, method=True)
@@ -232,12 +246,9 @@ def nextafter(input: Any, other: Any) -> Any:
 def ldexp(input: Any, other: Any) -> Any:
     """input * 2^other; a floating input keeps its dtype beside integers."""
     scaled = TABLE.mul(input, pow(2.0, other))
-    keeps = is_tensor(input) and input.dtype.is_floating_point and not _is_floating(other)
+    is_whole = is_tensor(other) and other.dtype.category < Category.FLOATING
+    keeps = is_tensor(input) and input.dtype.is_floating_point and is_whole
     return cast(scaled, input.dtype) if keeps else scaled
-
-
-def _is_floating(operand: Any) -> bool:
-    return not is_tensor(operand) or bool(operand.dtype.is_floating_point)
 
 
 @public(method=True)

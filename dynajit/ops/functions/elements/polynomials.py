@@ -17,7 +17,14 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.process.optional import load
 from dynajit.core.types import dtypes
-from dynajit.ops.calls.arguments import cast, constant, is_followed, is_tensor, require_tensor
+from dynajit.ops.calls.arguments import (
+    cast,
+    common_dtype,
+    constant,
+    is_followed,
+    is_tensor,
+    require_tensor,
+)
 from dynajit.ops.calls.placing import as_computed
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.elements.number import floating
@@ -85,11 +92,10 @@ def _evaluated(name: str, x: Any, n: Any, call: str, is_shifted: bool) -> Any:
     if not is_tensor(x):
         place = require_tensor(n, call).device
         x = TABLE.full(x, shape=(), dtype=dtypes.default_floating(), device=place)
-    dtype = floating(x).dtype
+    meeting = common_dtype((x, n))
+    dtype = meeting if meeting.is_floating_point else floating(x).dtype
     if dtype.itemsize < 4 or dtype.is_complex:
         raise UnsupportedError(f'"{call}_cpu" not implemented for {dtype.name}.  Convert it first.')
-    if is_tensor(n) and n.dtype is dtypes.float64:
-        dtype = dtypes.float64
     place = cast(x, dtypes.float64)
     if is_shifted:
         place = TABLE.sub(_mul(place, 2.0), 1.0)

@@ -24,6 +24,7 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
+from dynajit.ops.calls.dtypes_of_operands import require_category
 from dynajit.ops.calls.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import eye
@@ -511,7 +512,9 @@ def vander(x: "TensorMethods", *, N: int | None = None) -> Any:
 
     Raises:
         ShapeError: N is less than 2, or x is a number and N not given.
+        DTypeError: x holds bools.
     """
+    require_category("linalg.vander", dtypes.Category.INTEGER, x=x)
     is_number = not x.shape
     x = reshape(x, (1,)) if is_number else x
     count = x.shape[-1] if N is None else N

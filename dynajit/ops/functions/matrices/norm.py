@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
-from dynajit.core.types.dtypes import promote
+from dynajit.core.types.dtypes import Category, promote
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.dtypes_of_operands import require_category, require_same_dtype
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.linalg import inv, require_square, svdvals
@@ -192,7 +193,13 @@ def cond(A: Any, p: Any = None) -> Any:
 @public("linalg", out=Out.SAME_DTYPE)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def vecdot(x: "TensorMethods", y: Any, *, dim: int = -1) -> Any:
-    """Sums of products along `dim`, broadcast; x is conjugated."""
+    """Sums of products along `dim`, broadcast; x is conjugated.
+
+    Raises:
+        DTypeError: x and y have two dtypes, or one of integers.
+    """
+    require_category("linalg.vecdot", Category.FLOATING, x=x)
+    require_same_dtype("linalg.vecdot", x, y=y)
     product = TABLE.mul(conj(x), y)
     d = normalize_dim(dim, len(product.shape), "linalg.vecdot")
     return cast(TABLE.sum(product, dim=(d,), keepdim=False), product.dtype)
@@ -205,7 +212,9 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
     Raises:
         ShapeError: the ranks differ, or there are not 3 elements.
+        DTypeError: the dtypes differ.
     """
+    require_same_dtype("linalg.cross", input, other=other)
     if len(input.shape) != len(other.shape):
         raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
     d = normalize_dim(dim, len(input.shape), "linalg.cross")

@@ -16,6 +16,7 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.ops.calls.arguments import (
     cast,
@@ -27,6 +28,7 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import are_probabilities
+from dynajit.ops.calls.dtypes_of_operands import as_written, require_category, require_same_dtype
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.nn import pairwise_distance
 from dynajit.ops.rows.networks.losses import reduce_loss
@@ -79,11 +81,12 @@ def cross_entropy(
                 f"cross_entropy(ignore_index={ignore_index}): a target of probabilities has no "
                 "class to ignore."
             )
-        dtype = common_dtype((input, target))
+        dtype = common_dtype((input, target) if weight is None else (input, target, weight))
         logits, shares = (cast(one, dtype) for one in (input, target))
         return TABLE.soft_cross_entropy(
             logits, shares, weight, reduction=reduction, label_smoothing=smoothing
         )
+    _check_classes("cross_entropy", input, target, weight)
     try:
         return TABLE.cross_entropy(
             input, target, weight, reduction=reduction, ignore_index=ignore_index,
@@ -111,11 +114,22 @@ def nll_loss(
     if type(ignore_index) is not int:
         ignore_index = size(ignore_index, "nll_loss")
     _check_class_weight("nll_loss", input, weight)
+    _check_classes("nll_loss", input, target, weight)
     try:
         return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
     except BoundsError as error:
         words = str(error)
     raise _no_class("nll_loss", words, input, target)
+
+
+def _check_classes(function: str, input: Any, target: Any, weight: Any) -> None:
+    """Refuse bools as classes, and weights of another dtype than the input.
+
+    Raises:
+        DTypeError: so it is.
+    """
+    require_category(function, Category.INTEGER, target=target)
+    require_same_dtype(function, input, weight=weight)
 
 
 def _check_class_weight(function: str, input: Any, weight: Any) -> None:
@@ -198,11 +212,13 @@ def huber_loss(
 
     Raises:
         ShapeError: delta is not positive.
+        DTypeError: the result does not fit the input's dtype, which it has.
     """
     reduction = reduction_of(reduction)
     if not delta > 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.")
-    loss = TABLE.huber(TABLE.sub(input, target), delta=float(delta))
+    difference = TABLE.sub(input, target)
+    loss = as_written("huber_loss", TABLE.huber(difference, delta=float(delta)), input.dtype)
     loss = loss if weight is None else TABLE.mul(loss, weight)  # its mean is that of all elements
     return reduce_loss(TABLE, loss, reduction)
 
@@ -217,7 +233,7 @@ def binary_cross_entropy(
 
     Raises:
         InvalidValueError: the sizes differ.
-        DTypeError: the dtypes do.
+        DTypeError: the dtypes do, or the weights' does not fit theirs.
         ShapeError: an element is outside of [0, 1], as PyTorch's RuntimeError.
     """
     if target.dtype is not input.dtype:
@@ -238,6 +254,7 @@ def binary_cross_entropy(
             )
     loss = TABLE.binary_entropy(input, target)
     loss = loss if weight is None else TABLE.mul(loss, weight)
+    loss = as_written("binary_cross_entropy", loss, input.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -247,7 +264,12 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
-    """`binary_cross_entropy` of sigmoid(input), without overflow."""
+    """`binary_cross_entropy` of sigmoid(input), without overflow.
+
+    Raises:
+        InvalidValueError: the sizes differ.
+        DTypeError: the result does not fit the target's dtype, which it has.
+    """
     if not shapes_agree(input.shape, target.shape):
         raise InvalidValueError(
             f"binary_cross_entropy_with_logits: target size {list(target.shape)} must be the same "
@@ -257,8 +279,9 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         scale = TABLE.add(TABLE.mul(TABLE.sub(pos_weight, 1.0), target), 1.0)
         logs = TABLE.mul(logs, scale)
-    loss = TABLE.sub(TABLE.mul(TABLE.sub(1.0, target), input), logs)
+    loss = TABLE.sub(TABLE.mul(TABLE.sub(1, target), input), logs)
     loss = loss if weight is None else TABLE.mul(loss, weight)
+    loss = as_written("binary_cross_entropy_with_logits", loss, target.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -268,7 +291,12 @@ def kl_div(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Any:  # fmt: skip
-    """target * (log target - input); "batchmean" divides the sum by the first size."""
+    """target * (log target - input); "batchmean" divides the sum by the first size.
+
+    Raises:
+        DTypeError: the input or the target is not floating.
+    """
+    require_category("kl_div", Category.FLOATING, input=input, target=target)
     if input.dtype.is_complex or target.dtype.is_complex:
         raise DTypeError("kl_div: Complex inputs not supported.")
     if log_target:
@@ -286,8 +314,13 @@ def kl_div(
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
-    """log(1 + exp(-target * input)), targets 1 or -1."""
+    """log(1 + exp(-target * input)), targets 1 or -1.
+
+    Raises:
+        DTypeError: the result does not fit the input's dtype, which it has.
+    """
     loss = TABLE.neg(TABLE.log_sigmoid(TABLE.mul(input, target)))
+    loss = as_written("soft_margin_loss", loss, input.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -297,10 +330,10 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """input where target is 1, max(0, margin - input) where it is -1."""
+    """input where target is 1, max(0, margin - input) where it is -1; in the input's dtype."""
     far = TABLE.where(TABLE.eq(target, 1), 0.0, TABLE.clamp_min(TABLE.sub(margin, input), 0.0))
     near = TABLE.where(TABLE.eq(target, -1), 0.0, input)
-    loss = TABLE.add(far, near)
+    loss = cast(TABLE.add(far, near), input.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -352,17 +385,23 @@ def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: Any = None,
     eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """Minus the log-likelihood of counts; `full` adds Stirling's term for targets above 1."""
+    """Minus the log-likelihood of counts; `full` adds Stirling's term for targets above 1.
+
+    Raises:
+        DTypeError: the targets are bools, and `full`.
+    """
     if log_input:
         loss = TABLE.sub(TABLE.exp(input), TABLE.mul(target, input))
     else:
         loss = TABLE.sub(input, TABLE.mul(target, TABLE.log(TABLE.add(input, eps))))
     if full:
+        require_category("poisson_nll_loss(full=True)", Category.INTEGER, target=target)
         above = TABLE.gt(target, 1)
         safe = TABLE.where(above, target, 2.0)
         half_log = TABLE.mul(TABLE.log(TABLE.mul(safe, 2 * math.pi)), 0.5)
         stirling = TABLE.add(TABLE.sub(TABLE.mul(safe, TABLE.log(safe)), safe), half_log)
-        loss = TABLE.add(loss, TABLE.where(above, stirling, 0.0))
+        added = TABLE.add(loss, TABLE.where(above, stirling, 0.0))
+        loss = as_written("poisson_nll_loss", added, loss.dtype)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
@@ -373,7 +412,7 @@ def multilabel_soft_margin_loss(
 ) -> Any:  # fmt: skip
     """Cross-entropy of each class against the rest, averaged over the last dim."""
     hit = TABLE.mul(target, TABLE.log_sigmoid(input))
-    missed = TABLE.mul(TABLE.sub(1.0, target), TABLE.log_sigmoid(TABLE.neg(input)))
+    missed = TABLE.mul(TABLE.sub(1, target), TABLE.log_sigmoid(TABLE.neg(input)))
     loss = TABLE.neg(TABLE.add(hit, missed))
     loss = loss if weight is None else TABLE.mul(loss, weight)
     loss = TABLE.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False)

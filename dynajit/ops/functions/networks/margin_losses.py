@@ -9,10 +9,12 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.calls.arguments import cast, is_tensor
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
+from dynajit.ops.calls.dtypes_of_operands import require_category, require_same_dtype
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.loss import reduction_of
 from dynajit.ops.functions.networks.nn import pairwise_distance
@@ -34,12 +36,14 @@ def gaussian_nll_loss(
 
     Raises:
         InvalidValueError: a variance is negative, or their shape does not fit.
+        DTypeError: variances are not floating.
     """
     reduction = reduction_of(reduction)
     if not is_tensor(var):
         var = TABLE.full(
             float(var), shape=tuple(input.shape), dtype=input.dtype, device=input.device
         )
+    require_category("gaussian_nll_loss", Category.FLOATING, var=var)
     if occurs(TABLE.lt(var, 0)):
         raise InvalidValueError("gaussian_nll_loss: var has negative entry/entries")
     var = _variances(var, tuple(input.shape))
@@ -123,11 +127,13 @@ def multi_margin_loss(
     Raises:
         InvalidValueError: another p, or a weight with other than one dim.
         ShapeError: shapes do not go together.
+        DTypeError: the weight has another dtype than the input.
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
     p = int(p)
+    require_same_dtype("multi_margin_loss", input, weight=weight)
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
     if len(input.shape) < 2:
@@ -183,7 +189,11 @@ def multilabel_margin_loss(
     Args:
         input: (N, C) or (C), or a number, which is one class.
         target: of that shape: classes, then -1.
+
+    Raises:
+        DTypeError: targets are bools.
     """
+    require_category("multilabel_margin_loss", Category.INTEGER, target=target)
     reduction = reduction_of(reduction, size_average, reduce)
     if not input.shape and not target.shape:
         input, target = (TABLE.reshape(each, shape=(1,)) for each in (input, target))

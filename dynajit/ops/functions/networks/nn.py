@@ -33,6 +33,7 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.contents import occurs
+from dynajit.ops.calls.dtypes_of_operands import require_parameters, require_same_dtype
 from dynajit.ops.calls.placing import as_suggested, contiguous
 from dynajit.ops.calls.positions import numbers_for
 from dynajit.ops.calls.public import InPlace, Out, public
@@ -94,12 +95,18 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
 @public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def prelu(input: Any, weight: Any) -> Any:
-    """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
+    """x where positive, else weight * x; one weight, or one per channel (dim 1).
+
+    Raises:
+        ShapeError: the weights are not that many.
+        DTypeError: they have another dtype than x.
+    """
     if len(require_tensor(weight, "prelu", "weight").shape) > 1:
         raise ShapeError(
             "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
             f"{len(weight.shape)}"
         )
+    require_same_dtype("prelu", input, weight=weight)
     if numel(tuple(weight.shape)) == 1:
         weight = weight if input.shape else TABLE.reshape(weight, shape=())
     else:
@@ -196,7 +203,7 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
     """x above the threshold, else value; NaN stays."""
     value = arguments.fitting(value, input.dtype, "threshold")
     wide = cast(input, dtypes.compute_dtype(input.dtype))  # the threshold is not rounded
-    return TABLE.where(TABLE.le(wide, threshold), value, input)
+    return cast(TABLE.where(TABLE.le(wide, threshold), value, input), input.dtype)
 
 
 def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
@@ -395,7 +402,13 @@ def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """Mean 0 and variance 1 over the trailing dims, times weight plus bias."""
+    """Mean 0 and variance 1 over the trailing dims, times weight plus bias.
+
+    Raises:
+        DTypeError: weight or bias have another dtype than the input; beside 16-bit floats they may
+            be float32.
+    """
+    require_parameters("layer_norm", input, weight=weight, bias=bias)
     shape = arguments.sizes(arguments.spread((normalized_shape,)), "layer_norm")
     return TABLE.layer_norm(input, weight, bias, normalized_shape=shape, eps=float(eps))
 
@@ -421,7 +434,13 @@ def rms_norm(
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
-    """Mean 0 and variance 1 over groups of channels (dim 1), times weight plus bias per channel."""
+    """Mean 0 and variance 1 over groups of channels (dim 1), times weight plus bias per channel.
+
+    Raises:
+        ShapeError: the groups do not divide the channels.
+        DTypeError: as of `layer_norm`.
+    """
+    require_parameters("group_norm", input, weight=weight, bias=bias)
     shape, num_groups = tuple(input.shape), arguments.size(num_groups, "group_norm")
     if len(shape) < 2 or not agree(shape[1] % num_groups, 0):
         raise ShapeError(

@@ -10,8 +10,10 @@ from typing import Any
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import Shape
 from dynajit.ops.calls.arguments import cast, dim_of
+from dynajit.ops.calls.dtypes_of_operands import require_category
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation.creation import rand, rand_like
 from dynajit.ops.functions.networks.nn import check_probability, leaky_relu, softmax
@@ -93,6 +95,7 @@ def _alpha_dropout(input: Any, p: float, training: bool, shape: Shape) -> Any:
     check_probability(p)
     if not training or p == 0:
         return input
+    require_category("alpha_dropout", Category.FLOATING, input=input)
     if p == 1:
         return TABLE.mul(input, 0.0)
     scale = 1.0 / math.sqrt((_SELU_LIMIT**2 * p + 1.0) * (1.0 - p))

@@ -19,9 +19,11 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import cast, sizes, with_integers
+from dynajit.ops.calls.dtypes_of_operands import require_category
 from dynajit.ops.calls.placing import as_suggested, copied_by_rows
 from dynajit.ops.calls.positions import numbers_for, scaled
 from dynajit.ops.calls.public import Out, public
@@ -412,6 +414,7 @@ def _channel_dropout(input: Any, p: float, training: bool, lead: int) -> Any:
     check_probability(p)
     if not training or p == 0:
         return input
+    require_category("dropout", Category.FLOATING, input=input)
     rank = len(input.shape)
     if rank < lead:
         raise ShapeError("Feature dropout requires at least 2 dimensions in the input")

@@ -7,9 +7,15 @@ import math
 from typing import Any
 
 from dynajit.core.errors import ShapeError
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.dtypes_of_operands import (
+    refuse_complex_dtype,
+    require_category,
+    require_same_dtype,
+)
 from dynajit.ops.calls.positions import triangle_positions
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import norm
@@ -23,7 +29,9 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 
     Raises:
         ShapeError: sizes do not go together.
+        DTypeError: dtypes differ.
     """
+    require_same_dtype("bilinear", input1, input2=input2, weight=weight, bias=bias)
     lead = tuple(input1.shape[:-1])
     features, rows, columns = weight.shape
     if not shapes_agree(input2.shape[:-1], lead):
@@ -57,7 +65,10 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 
     Raises:
         ShapeError: the input has other than two dims, or p is negative.
+        DTypeError: the input is not floating.
     """
+    require_category("pdist", Category.FLOATING, input=input)
+    refuse_complex_dtype("pdist", input)
     if len(input.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
     if not p >= 0:

@@ -21,6 +21,7 @@ from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, describe_tensor, dim_of, with_integers
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.dtypes_of_operands import refuse_complex_dtype
 from dynajit.ops.calls.placing import as_computed
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import isclose, maximum, minimum, nonzero
@@ -205,7 +206,9 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 
 def _extremum(row: Any, input: Any, dim: int, keepdim: bool) -> ValuesIndices:
-    d = dim_of(input, dim, row.name.removeprefix("arg"))
+    name = row.name.removeprefix("arg")
+    refuse_complex_dtype(name, input)
+    d = dim_of(input, dim, name)
     if not input.shape:
         zero = TABLE.full(0, shape=(), dtype=dtypes.int64, device=input.device)
         return ValuesIndices(TABLE.clone(input), zero)

@@ -412,7 +412,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         DTypeError: a complex value for real elements.
     """
     d = dim_of(input, dim, "index_fill")
-    if not input.dtype.is_complex and not is_tensor(value):
+    if not input.dtype.is_complex and (not is_tensor(value) or value.dtype.is_complex):
         refuse_complex(value, input.dtype, "index_fill")
     index = positions_along(index)
     if not input.shape:

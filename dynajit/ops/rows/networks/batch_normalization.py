@@ -23,6 +23,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import Shape, TensorType, ValueType, numel
 from dynajit.ops.calls.arguments import cast, with_integers
+from dynajit.ops.calls.dtypes_of_operands import require_parameters
 from dynajit.ops.calls.placing import as_suggested
 from dynajit.ops.calls.public import public
 from dynajit.ops.native import _native_batch_norm
@@ -240,6 +241,7 @@ def normalized_by_batch(input: Any, weight: Any, bias: Any, eps: float) -> Any:
     Raises:
         InvalidValueError: there is only one value, whose variance says nothing.
     """
+    require_parameters("batch_norm", input, weight=weight, bias=bias)
     count = numel((input.shape[0], *input.shape[2:]))
     if count == 1:
         raise InvalidValueError(
@@ -248,7 +250,7 @@ def normalized_by_batch(input: Any, weight: Any, bias: Any, eps: float) -> Any:
         )
     if isinstance(count, int) and count == 0:  # of no values there are no statistics
         zero = TABLE.full(0, shape=(input.shape[1],), dtype=input.dtype, device=input.device)
-        return normalized_by(input, zero, zero, weight, bias, eps)
+        return _normalized_by(input, zero, zero, weight, bias, eps)
     return TABLE.batch_norm(input, weight, bias, eps=float(eps))
 
 
@@ -257,9 +259,16 @@ def normalized_by(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
 
     Raises:
         ShapeError: something has not one element per channel.
-        DTypeError: the input is not floating.
+        DTypeError: the input is not floating, or something has another dtype.
     """
     require_floating("batch_norm", input)
+    require_parameters(
+        "batch_norm", input, running_mean=mean, running_var=var, weight=weight, bias=bias
+    )
+    return _normalized_by(input, mean, var, weight, bias, eps)
+
+
+def _normalized_by(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     given = {"running_mean": mean, "running_var": var, "weight": weight, "bias": bias}
     for name, value in given.items():
         if value is not None:
@@ -281,7 +290,9 @@ def moved_statistics(
 
     Raises:
         ShapeError: a running statistic has not one element per channel.
+        DTypeError: one has another dtype than the input.
     """
+    require_parameters("batch_norm", input, running_mean=running_mean, running_var=running_var)
     for running in (running_mean, running_var):
         if running is not None:
             require_channels(input, running.shape, "running statistics")
@@ -333,6 +344,7 @@ def normalized_by_instance(input: Any, weight: Any, bias: Any, eps: float) -> An
             "instance_norm: Expected more than 1 spatial element when training, got input size "
             f"{list(shape)}."
         )
+    require_parameters("instance_norm", input, weight=weight, bias=bias)
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None:
             require_channels(input, value.shape, name)
