@@ -236,7 +236,7 @@ def _read_list(numbers: list[Any], met: list[int]) -> Read | None:
 
 def _taken(result: Any) -> tuple[Any, dict[str, Made]]:
     """A result, and the lists that a nest hands over, by what they are called in it."""
-    if type(result) is not tuple or not result or result[0] != HANDED:
+    if type(result) is not tuple or type(result[0]) is not str:
         return result, {}
     _, lists, found = result
     return found, {f"{HANDED}{number}": _made(*facts) for number, facts in enumerate(lists)}

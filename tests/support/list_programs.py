@@ -28,6 +28,9 @@ GROWING_RESULTS: Final = (
     "row",
     "(s, a)",
     "(v, b)",
+    "(a, s)",
+    "(b, a, x)",
+    "(m, u)",
     "x",
     "t",
 )

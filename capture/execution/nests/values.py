@@ -228,7 +228,7 @@ class Cell:
 
 @record(eq=False)
 class Method:
-    """A method of an array that is called at once."""
+    """A method of an array or a list that is called at once."""
 
     name: str
     target: Any

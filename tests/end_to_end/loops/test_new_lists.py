@@ -150,6 +150,19 @@ def exchanged(n: int) -> list[float]:
     return old
 
 
+def given_and_new(a: list[int], b: list[int]) -> tuple[Any, ...]:
+    found = [x + y for x, y in zip(a, b)]  # noqa: B905
+    for i in range(len(found)):
+        a[i] = found[-1 - i]
+    return a, len(found), b, found
+
+
+def given_first(a: list[int], b: list[int]) -> tuple[list[int], int]:
+    for i in range(len(b)):
+        a[i] += b[i]
+    return a, len(b)
+
+
 PROGRAMS: list[tuple[Any, Callable[[int], tuple[Any, ...]]]] = [
     (primes, lambda n: (20 * n,)), (grown, lambda n: (floats(9 * n, 1), 9 * n)),
     (grown_and_not_returned, lambda n: (floats(3, n), ints(20 * n, 2))),
@@ -157,6 +170,8 @@ PROGRAMS: list[tuple[Any, Callable[[int], tuple[Any, ...]]]] = [
     (product, lambda n: (rows(n, 1), rows(n, 2))), (table, lambda n: (2 * n,)),
     (product_at_once, lambda n: (rows(n, 1), rows(n, 2))), (two_names, lambda n: (20 * n,)),
     (averages, lambda n: (floats(20 * n, 1), n)), (parts, lambda n: (ints(20 * n, 1), n)),
+    (given_and_new, lambda n: (ints(9 * n, 1), ints(9 * n, 2))),
+    (given_first, lambda n: (ints(9 * n, 1), ints(9 * n, 2))),
     (grows_while_it_is_gone_over, lambda n: (ints(n, 1),)), (exchanged, lambda n: (5 * n,)),
 ]  # fmt: skip
 
