@@ -1701,6 +1701,8 @@ static PyMethodDef module_methods[] = {
     {"write_numbers", (PyCFunction)(void (*)(void))module_write_numbers, METH_FASTCALL,
      "write_numbers(list, memory, class, shape) -> bool: the same, from memory to the list; numbers\n"
      "that are equal stay the objects that they are."},
+    {"take_memory", (PyCFunction)(void (*)(void))module_take_memory, METH_FASTCALL,
+     "take_memory(address, size) -> bytearray: a copy of memory from malloc, which is freed."},
     {"choose", (PyCFunction)(void (*)(void))module_choose, METH_FASTCALL,
      "choose(condition, a, b): `a if condition else b`."},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},

@@ -3,11 +3,13 @@
 Contract: a `ListProgram` is called in place of a function in which no tensor can turn up
 (`plain_programs`). It reads lists of numbers into memory, runs the nest that the function was
 captured as with arrays over that memory (`Refusals.lists`), and writes the numbers that differ
-back. Where lists are no such lists (other numbers, lists in two places, sizes that differ), or the
-nest refuses its values, nothing has happened, and the function runs plainly; and so it does for
-ever where that is faster, which one call finds out.
+back; lists that the nest makes, and those that it changes the length of, it hands over. Where lists
+are no such lists (other numbers, lists in two places, sizes that differ), or the nest refuses its
+values, nothing has happened, and the function runs plainly; and so it does for ever where that is
+faster, which one call finds out.
 """
 
+import math
 import time
 from collections.abc import Callable
 from types import FunctionType
@@ -17,6 +19,7 @@ import numpy as np
 
 from dynajit.capture import _capture
 from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.execution.nests.flow import HANDED
 from dynajit.capture.guards.tree import CompiledGuards
 from dynajit.capture.tensors.size_memory import Place, SizeMemory
 from dynajit.core.errors import LaunchFailed
@@ -38,8 +41,8 @@ MSG_CHANGED: Final = (
     "a list was changed by another thread while compiled code computed its numbers."
 )
 
-Made: TypeAlias = tuple[CompiledGuards, Callable[..., Any]]
-Make: TypeAlias = Callable[[tuple[Any, ...], SizeMemory], Made | None]
+Version: TypeAlias = tuple[CompiledGuards, Callable[..., Any]]
+Make: TypeAlias = Callable[[tuple[Any, ...], SizeMemory], Version | None]
 """(arguments with arrays in place of lists, what is known of sizes) -> a version, or None."""
 
 
@@ -60,6 +63,19 @@ class Read:
     memory: Any
 
 
+@record
+class Made:
+    """A list that a nest has made, or made longer or shorter.
+
+    Args:
+        parameter: the one whose list it is; None: it is a new list.
+        numbers: what is in it.
+    """
+
+    parameter: str | None
+    numbers: Any
+
+
 class ListProgram:
     """See the module's text. Mutable.
 
@@ -76,9 +92,9 @@ class ListProgram:
 
     def __init__(self, plain: FunctionType, make: Make, arguments: tuple[Any, ...]) -> None:
         self._plain, self._make = plain, make
-        self._parameters = len(arguments)
+        self._parameters = decode(plain.__code__).parameters
         self._sizes = _sizes_of(plain, arguments)
-        self._versions: list[Made] = []
+        self._versions: list[Version] = []
         self.refused = self.ran = self._attempts = 0
         self._is_measured = False
         self._fewest = 0.0
@@ -91,7 +107,7 @@ class ListProgram:
         """The program's result; may be a tail call (`_capture.tail_call`)."""
         if keywords:
             return self._plain(*args, **keywords)
-        is_plain = self.is_given_up or len(args) != self._parameters
+        is_plain = self.is_given_up or len(args) != len(self._parameters)
         if is_plain or (self._fewest and _length_of(args) < self._fewest):
             return _capture.tail_call(self._plain, *args)
         started, attempts = time.perf_counter(), self._attempts
@@ -105,15 +121,25 @@ class ListProgram:
             result = version(*given)
         except LaunchFailed:
             return self._run_plainly(args)
+        result, made = _taken(result)
         if self.ran and not self._is_measured and attempts == self._attempts:
             # Nothing is written back for a measurement: that takes about as long as reading did.
             writing_s = read_after - started
             return self._measured(args, time.perf_counter() - started + writing_s)
         self.ran += 1
+        by_name = dict(zip(self._parameters, args, strict=True))
+        changed = {
+            id(by_name[item.parameter]): item.numbers
+            for item in made.values()
+            if item.parameter is not None
+        }
         for read in lists:
-            if not _capture.write_numbers(read.numbers, read.memory, read.kind, read.shape):
-                raise RuntimeError(MSG_CHANGED)
-        return _with_lists(result, lists)
+            _write_back(read, changed.get(id(read.numbers)))
+        new = {
+            name: item.numbers.tolist() if item.parameter is None else by_name[item.parameter]
+            for name, item in made.items()
+        }
+        return _with_lists(result, lists, new)
 
     def _run_plainly(self, args: tuple[Any, ...]) -> Any:
         self.refused += 1
@@ -208,13 +234,48 @@ def _read_list(numbers: list[Any], met: list[int]) -> Read | None:
     return Read(numbers, kind, whole, memory)
 
 
-def _with_lists(result: Any, lists: list[Read]) -> Any:
-    """A result with the lists in place of the arrays over their numbers."""
+def _taken(result: Any) -> tuple[Any, dict[str, Made]]:
+    """A result, and the lists that a nest hands over, by what they are called in it."""
+    if type(result) is not tuple or type(result[0]) is not str:
+        return result, {}
+    _, lists, found = result
+    return found, {f"{HANDED}{number}": _made(*facts) for number, facts in enumerate(lists)}
+
+
+def _made(parameter: str | None, dtype: str, address: int, *shape: int) -> Made:
+    kind = np.dtype(dtype)
+    memory = _capture.take_memory(address, kind.itemsize * math.prod(shape))
+    return Made(parameter, np.frombuffer(memory, kind).reshape(shape))
+
+
+def _write_back(read: Read, changed: Any) -> None:
+    """Write the numbers of a list that differ.
+
+    Args:
+        changed: what it holds now, where its length may be another one; None: it is not.
+
+    Raises:
+        RuntimeError: it is no longer the list that was read.
+    """
+    numbers, memory, shape = read.numbers, read.memory, read.shape
+    if changed is not None and len(numbers) == len(memory):
+        kept = min(len(numbers), len(changed))
+        del numbers[kept:]
+        memory, shape = changed[:kept], (kept,)
+    if not _capture.write_numbers(numbers, memory, read.kind, shape):
+        raise RuntimeError(MSG_CHANGED)
+    if changed is not None:
+        numbers += changed[len(numbers) :].tolist()
+
+
+def _with_lists(result: Any, lists: list[Read], made: dict[str, Any]) -> Any:
+    """A result with lists in place of the arrays over their numbers, and of what new ones are
+    called."""
     if type(result) is tuple:
-        return tuple(_with_lists(item, lists) for item in result)
+        return tuple(_with_lists(item, lists, made) for item in result)
     if type(result) is np.ndarray:
         return next(read.numbers for read in lists if read.memory is result)
-    return result
+    return made[result] if type(result) is str else result
 
 
 __all__ = ["ListProgram"]

@@ -48,7 +48,7 @@ def store(array: Any, key: Any, value: Any, is_result: bool = False) -> None:
 
 
 def refuse(name: str, *arguments: Any) -> Any:
-    """Leave a call to NumPy; for captured code only."""
+    """Leave a call to NumPy where the elements are not known; for captured code only."""
     only_captured(name, *arguments)
 
 
@@ -115,7 +115,7 @@ def _attribute(name: str) -> property:
 
 def _left(name: str) -> Callable[..., Any]:
     def call(self, /, *args):
-        return refuse(name, self)
+        return refuse(name, self, *args)
 
     return call
 

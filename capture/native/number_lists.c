@@ -7,6 +7,7 @@
 #include "number_lists.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_DIMS 8
@@ -133,6 +134,23 @@ with_memory(PyObject *const *arguments, Py_ssize_t count, Row run)
     }
     PyBuffer_Release(&buffer);
     return found < 0 ? NULL : PyBool_FromLong(found);
+}
+
+PyObject *
+module_take_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "expected an address and a size");
+        return NULL;
+    }
+    void *memory = (void *)(intptr_t)PyLong_AsLongLong(arguments[0]);
+    Py_ssize_t size = PyErr_Occurred() ? -1 : PyLong_AsSsize_t(arguments[1]);
+    if (size < 0) {
+        return NULL;
+    }
+    PyObject *found = PyByteArray_FromStringAndSize(memory, size);
+    free(memory);
+    return found;
 }
 
 PyObject *

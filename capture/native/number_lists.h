@@ -12,6 +12,9 @@ PyObject *module_read_numbers(PyObject *module, PyObject *const *arguments, Py_s
 /* write_numbers(list, memory, class, shape): the numbers that differ. */
 PyObject *module_write_numbers(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
+/* take_memory(address, size): what a nest hands over, as bytes; the memory is freed. */
+PyObject *module_take_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
 #pragma GCC visibility pop
 
 #endif

@@ -56,7 +56,7 @@ from dynajit.capture.python.sets import (
     operand_of_iterable,
     set_operand,
 )
-from dynajit.capture.python.tensors.arrays import beside_tensors
+from dynajit.capture.python.tensors.arrays import beside_tensors, refuse_complex
 from dynajit.capture.python.tensors.counts import beside_other_loops, compared_in_turn
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.python.tensors.native_calls import native_call, overrides
@@ -117,6 +117,7 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
     function, name = BINARY[plain]
+    refuse_complex(symbol, a, b)
     a, b = beside_tensors(machine, name, a, b)
     found = yield from _overridden(machine, name, in_place, a, b)
     if found is not None:
@@ -415,6 +416,7 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
 def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b` for one of the six comparisons."""
     function, forward, backward = COMPARISONS[symbol]
+    refuse_complex(symbol, a, b)
     a, b = beside_tensors(machine, symbol, a, b)
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
         receiver, way, other = (a, forward, b) if isinstance(a, TensorValue) else (b, backward, a)

@@ -315,6 +315,23 @@ class _Printer:
         yield f"{INDENT}if (!{name}) {{ {NO_MEMORY} goto done; }}"
         yield "}"
 
+    def _grow(self, step: Step) -> Iterator[str]:
+        (operand,) = step.operands
+        name, room = self._scratch[step.slot], self._scratch[step.slot].replace("scratch", "room")
+        count = self._as(dtypes.int64, operand)
+        yield f"if ({_unlikely(f'{count} > {room}')}) {{"
+        yield f"{INDENT}int64_t wanted = 2 * ({count});"
+        yield f"{INDENT}void *grown = realloc({name}, sizeof(*{name}) * (uint64_t)wanted);"
+        yield f"{INDENT}if (!grown) {{ {NO_MEMORY} goto done; }}"
+        yield f"{INDENT}{name} = grown;"
+        yield f"{INDENT}{room} = wanted;"
+        yield "}"
+
+    def _hand_over(self, step: Step) -> Iterator[str]:
+        assert step.target is not None
+        yield f"{step.target.name} = (int64_t){self._scratch[step.slot]};"
+        yield f"{self._scratch[step.slot]} = NULL;"
+
     def _each(self, step: Step) -> Iterator[str]:
         """A loop whose registers are its own, but for those that are set outside, too."""
         assert step.target is not None
@@ -366,6 +383,8 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
     "index": _Printer._index,
     "store": _Printer._store,
     "scratch": _Printer._make_room,
+    "grow": _Printer._grow,
+    "hand_over": _Printer._hand_over,
     "each": _Printer._each,
     "require": _Printer._require,
     "poll": _Printer._poll,

@@ -92,6 +92,7 @@ C_LIBRARY: Final = {
     "abs": "int abs(int);",
     "llabs": "long long llabs(long long);",
     "malloc": "void *malloc(__SIZE_TYPE__);",
+    "realloc": "void *realloc(void *, __SIZE_TYPE__);",
     "free": "void free(void *);",
     "memcpy": "void *memcpy(void *, const void *, __SIZE_TYPE__);",
     "memmove": "void *memmove(void *, const void *, __SIZE_TYPE__);",

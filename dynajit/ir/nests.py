@@ -60,6 +60,9 @@ class Step:
             "load": an element of array `slot`. "store": the last operand, into that element.
             "scratch": memory for as many elements as the operand says, with any contents, for the
             scratch array `slot`.
+            "grow": the same, keeping its contents.
+            "hand_over": the address of scratch array `slot` as an int64, which whoever gets it
+            frees; an end of the program follows.
             "each": the steps of the turn `name` as many times as the operand says; the target
             counts them from 0.
             "poll": asks for signals now and then; once in `name` times.

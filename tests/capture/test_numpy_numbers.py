@@ -93,3 +93,28 @@ def test_arrays_are_left_to_numpy() -> None:
     (found,) = session.capture(function, (dj.ones(2),)).breaks
     assert found.reason.name in ("unsupported_operation", "unknown_call")
     np.testing.assert_array_equal(dj.compile(function)(dj.ones(2)), [4, 4])
+
+
+OPERATORS = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod),
+    *(operator.floordiv, operator.eq, operator.ne, operator.lt),
+]
+
+
+@pytest.mark.parametrize("symbol", OPERATORS, ids=lambda item: item.__name__)
+@pytest.mark.parametrize("number", [True, 3, 2.5, 1 + 2j])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_classes_of_results_are_those_of_python(number: object, symbol: object) -> None:
+    """A complex number of Python's takes a double for the float that it derives from."""
+    for dtype in (np.float64, np.float32, np.int64, np.bool_, np.complex128, np.complex64):
+        x = np.array([2, 1, 3]).astype(dtype)
+        for function in (lambda x: symbol(number, x[0]), lambda x: symbol(x[0], number)):
+            try:
+                expected = function(x)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    dj.compile(function)(x)
+                continue
+            found = dj.compile(function)(x)
+            assert type(expected) is type(found)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -12,14 +12,15 @@ import builtins
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.bytecode.instructions import Body, Instruction
-from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
+from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.execution.nests.activations import Activation, Exit, State
+from dynajit.capture.execution.nests.array_calls import CHANGING
 from dynajit.capture.execution.nests.bodies import is_of_item, raises, targets
 from dynajit.capture.execution.nests.callees import Callees
 from dynajit.capture.execution.nests.complex_numbers import (
@@ -27,21 +28,33 @@ from dynajit.capture.execution.nests.complex_numbers import (
     as_complex_number,
     is_complex,
 )
+from dynajit.capture.execution.nests.comprehensions import (
+    JOINING,
+    MOST_DEPTH,
+    YIELDED,
+    Comprehensions,
+    site_of,
+)
 from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import FLAT, ITERATION
+from dynajit.capture.execution.nests.lists import Findings
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
     COMPLEX_DTYPES,
     DTYPES,
     WHOLE,
+    Again,
     Array,
+    Cell,
     Complex,
     Elements,
     Formula,
     Given,
     Grid,
     Group,
+    Handed,
+    Inner,
     Items,
     Listing,
     ListOf,
@@ -55,13 +68,13 @@ from dynajit.capture.execution.nests.values import (
     Slice,
     as_number,
     key_of,
+    length_of,
     numbers_in,
     with_numbers,
 )
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.opcodes import HANDLERS as OPCODES
 from dynajit.capture.values.symbolic import Known
-from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ir.nests import Register, Step, all_steps
@@ -80,61 +93,16 @@ POLLED_ROOTS: Final = 1 << 8
 #: What results are called that are returned: no names of variables.
 RETURNED: Final = "return "
 RETURNED_ITEM: Final = "items returned "
+HANDED: Final = "list "
 
-#: Calls within each other, at most.
-MOST_DEPTH: Final = 8
+#: Blocks that fail before it is given up to find out of what class the numbers of lists are.
+MOST_FAILURES: Final = 32
 
 #: Places of a `break` or of the end of a turn that may stand behind each other.
 MOST_JUMPS: Final = 16
 
 
-class Activation:
-    """One function that runs in a nest. Mutable.
-
-    Args:
-        frame: its code, and where its globals are.
-        locals: by name.
-        stack: the deepest first.
-        index: of the next instruction.
-    """
-
-    __slots__ = ("frame", "index", "locals", "stack")
-
-    def __init__(self, frame: Frame, locals: dict[str, Any], stack: list[Any], index: int) -> None:
-        self.frame, self.locals, self.stack, self.index = frame, locals, stack, index
-
-    @property
-    def body(self) -> Body:
-        """The instructions."""
-        return self.frame.body
-
-    def copy(self) -> "Activation":
-        """The same, to go on by itself."""
-        return Activation(self.frame, dict(self.locals), list(self.stack), self.index)
-
-
-State = list[Activation]
-"""The functions that run, the outermost first."""
-
-
-@record(eq=False)
-class Exit:
-    """A path out of the loop.
-
-    Args:
-        block: that ends there, but for its last step.
-        index: of the instruction that comes next.
-        is_over: the range of the loop is used up.
-        locals: what is live there.
-    """
-
-    block: int
-    index: int
-    locals: dict[str, Any]
-    is_over: bool = False
-
-
-class Flow(ArrayCalls):
+class Flow(Comprehensions):
     """See the module's text. Mutable; used once.
 
     Args:
@@ -145,6 +113,7 @@ class Flow(ArrayCalls):
         base: the depth of the stack below what the loop has there.
         is_rest: what follows the loop, up to the end of the function, is part of the nest.
         inputs: what the loop is given.
+        findings: what is known of its lists.
 
     Attributes:
         blocks: the steps of each.
@@ -156,12 +125,14 @@ class Flow(ArrayCalls):
 
     def __init__(
         self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
-        is_rest: bool, inputs: Inputs,
+        is_rest: bool, inputs: Inputs, findings: Findings,
     ) -> None:  # fmt: skip
-        super().__init__(inputs.share)
-        self._machine, self._frame = machine, frame
+        super().__init__(inputs, frame)
+        self._machine = machine
         self._head, self._base, self._last, self._is_rest = head, base, last, is_rest
-        self._inputs = inputs
+        self.findings = findings
+        self._failed: NotNest | None = None
+        self._failures = 0
         self.has_python_bits = inputs.is_of_lists
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
@@ -196,22 +167,42 @@ class Flow(ArrayCalls):
         end = body[self._head].argument if self._last is None else self._last
         inner = body.instructions[self._head + 1 : end]
         self.has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
-        locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
+        cells = self._cells_of(self._frame)
+        held = live | stored | cells
+        locals: dict[str, Any] = {n: Given(n) for n in self._frame.locals if n in held}
+        for name in sorted(self.findings.growing):
+            locals[name] = self._grown[name] = self.copy_of_list(self._inputs.local(name))
         stack = [None] * self._base
         if isinstance(given, Grid):
             given = replace(given, is_root=True)
         elif isinstance(given, (Range, Elements)):
             given = replace(given, is_iterator=True, is_root=True)
         own = [] if given is None else [given]
-        first = Activation(self._frame, locals, [*stack, *own], self._head)
+        first = Activation(self._frame, locals, [*stack, *own], self._head, cells)
         self._goto([first])
+        known = len(self.findings.kinds)
         while self._waiting:
             self._block, state = self._waiting.pop()
             self.steps = self.blocks[self._block]
-            self._follow(state)
+            self._try_to_follow(state)
             self._count_of_steps += sum(1 for _ in all_steps(self.steps))
             if self._count_of_steps > MOST_STEPS:
                 raise NotNest
+        if self._failed is not None:
+            raise Again if len(self.findings.kinds) > known else self._failed
+
+    def _try_to_follow(self, state: State) -> None:
+        """Make the steps of a block; where it fails, perhaps since the class of an empty list was
+        guessed, another block may tell it."""
+        try:
+            self._follow(state)
+        except Again:
+            raise
+        except NotNest as failed:
+            self._failures += 1
+            if not self.has_guessed or self._failures > MOST_FAILURES:
+                raise
+            self._failed = failed.with_traceback(None)
 
     # -- blocks
 
@@ -227,7 +218,7 @@ class Flow(ArrayCalls):
         moves: list[tuple[Register, Any]] = []
         keys: list[Any] = []
         for depth, activation in enumerate(state):
-            live = activation.body.live[activation.index]
+            live = activation.live
             activation.locals = {n: v for n, v in activation.locals.items() if n in live}
             for name, value in activation.locals.items():
                 place = f"d{depth}_{self._place_of(activation, name)}"
@@ -253,14 +244,14 @@ class Flow(ArrayCalls):
             yield from activation.locals.values()
             yield from activation.stack
         yield from self._before
+        yield from self._grown.values()
 
     def _hold(self, state: State) -> None:
         """Give what is on stacks and only a formula memory of its own: it is computed now."""
         self._state = state
         for activation in state:
             for number, value in enumerate(activation.stack):
-                if isinstance(value, Formula):
-                    activation.stack[number] = self.held(value)
+                activation.stack[number] = self._computed(value)
 
     def _place_of(self, activation: Activation, name: str) -> int:
         return self._places.setdefault((id(activation.body), name), len(self._places))
@@ -367,19 +358,37 @@ class Flow(ArrayCalls):
         return activation.index in targets(activation.body)
 
     def _load_const(self, state: State, instruction: Instruction) -> None:
-        state[-1].stack.append(_literal(instruction.argument))
+        value = instruction.argument
+        found = Inner(value) if isinstance(value, CodeType) else _literal(value)
+        state[-1].stack.append(found)
 
     def _load_fast(self, state: State, instruction: Instruction) -> None:
-        found = state[-1].locals.get(instruction.argument, None)
+        state[-1].stack.append(self._held_by(state[-1], instruction.argument))
+
+    def _held_by(self, activation: Activation, name: str) -> Any:
+        """What a variable holds.
+
+        Raises:
+            NotNest: nothing.
+        """
+        found = activation.locals.get(name)
         if found is None:
-            raise NotNest  # unbound
-        if isinstance(found, Given):
-            found = self._inputs.local(found.name)
-        state[-1].stack.append(found)
+            raise NotNest
+        return self._inputs.local(found.name) if isinstance(found, Given) else found
+
+    def _load_and_clear(self, state: State, instruction: Instruction) -> None:
+        """A variable that a comprehension has one of the same name of."""
+        state[-1].stack.append(state[-1].locals.pop(instruction.argument, None))
 
     def _store_fast(self, state: State, instruction: Instruction) -> None:
         top = state[-1]
-        value = self._computed(top.stack.pop())
+        given = top.stack.pop()
+        if given is None or isinstance(given, Given):  # what a comprehension gives back
+            top.locals.pop(instruction.argument, None)
+            if given is not None:
+                top.locals[instruction.argument] = given
+            return
+        value = self._computed(given)
         if len(state) == 1 and self._is_own(instruction.argument, value):
             value = Given(instruction.argument)
         top.locals[instruction.argument] = _kept(value, is_of_item(top.body, top.index - 1))
@@ -393,12 +402,18 @@ class Flow(ArrayCalls):
         return given is not None and held is given
 
     def _computed(self, value: Any) -> Any:
-        """A value that no change of memory changes."""
+        """A value that no change of memory changes, and a list that is kept."""
+        if isinstance(value, Listing) and self._inputs.is_of_lists:
+            return self.list_of(value)
         return self.held(value) if isinstance(value, Formula) else value
 
     def _load_name(self, state: State, instruction: Instruction) -> None:
-        """A global or a cell: what it is is known as long as the nest is."""
+        """A global or a cell: what it is is known as long as the nest is, but for a variable that
+        an inner function knows, too."""
         top = state[-1]
+        if instruction.operation == "LOAD_DEREF" and instruction.argument in top.cells:
+            self._load_fast(state, instruction)
+            return
         key = id(top.body), instruction.operation, instruction.argument
         if key not in self._outer:
             frame = top.frame
@@ -438,21 +453,11 @@ class Flow(ArrayCalls):
             self._hold(state)
             stack.append(self.changed(symbol.removesuffix("="), a, b))
         elif isinstance(a, Listing) and symbol == "*" and self._inputs.is_of_lists:
-            stack.append(self._repeated(a, b))
+            stack.append(self.repeated(a, b))
         elif symbol == "@":
             stack.append(self.dot(a, b))
         else:
             stack.append(self.binary(symbol.removesuffix("="), a, b))
-
-    def _repeated(self, listing: Listing, count: Any) -> ListOf:
-        """`[number] * count`."""
-        if len(listing.items) != 1:
-            raise NotNest
-        number = as_number(listing.items[0])
-        if not number.is_python:
-            raise NotNest
-        size = self.greater(self.as_int(count), Literal(0))
-        return ListOf(self.filled(number.dtype, (size,), number))
 
     def _compare(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
@@ -477,7 +482,12 @@ class Flow(ArrayCalls):
     def _build_list(self, state: State, instruction: Instruction) -> None:
         self._build_tuple(state, instruction)
         group = state[-1].stack.pop()
-        state[-1].stack.append(Listing(group.items))
+        state[-1].stack.append(Listing(group.items, site_of(state[-1])))
+
+    def _store_deref(self, state: State, instruction: Instruction) -> None:
+        if instruction.argument not in self._cells_of(state[-1].frame):
+            raise NotNest
+        self._store_fast(state, instruction)
 
     def _build_slice(self, state: State, instruction: Instruction) -> None:
         stack, count = state[-1].stack, instruction.argument
@@ -511,7 +521,8 @@ class Flow(ArrayCalls):
             return
         target = self._computed(target)
         if isinstance(target, ListOf):
-            stack.append(self.item(target, key))
+            is_slice = isinstance(key, Slice)
+            stack.append((self.slice_of_list if is_slice else self.item)(target, key))
             return
         if not isinstance(target, Array):
             raise NotNest
@@ -522,7 +533,7 @@ class Flow(ArrayCalls):
         stack = state[-1].stack
         key, target, value = stack.pop(), stack.pop(), stack.pop()
         if isinstance(target, ListOf):
-            self._store_number(target, key, value)
+            self.set_number(target, key, value)
             return
         if not isinstance(target, Array):
             raise NotNest
@@ -535,20 +546,12 @@ class Flow(ArrayCalls):
         else:
             self.assign(self.part(target, key), value)
 
-    def _store_number(self, target: ListOf, key: Any, value: Any) -> None:
-        """`numbers[key] = value`, of the class of the others."""
-        chosen, number = self.part_of_list(target, key), as_number(value)
-        if chosen.sizes or not number.is_python or number.dtype is not chosen.dtype:
-            raise NotNest
-        if chosen.slot >= 0:
-            self.written[chosen.slot] = None
-        self.set_element(chosen, (), number.operand)
-
     def _load_attribute(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         target = stack.pop()
         if instruction.operation == "LOAD_METHOD":
-            if is_whole(target) or is_complex(target):
+            target = self._computed(target) if isinstance(target, Listing) else target
+            if is_whole(target) or is_complex(target) or isinstance(target, ListOf):
                 stack += [None, Method(instruction.argument, target)]
                 return
             if not isinstance(target, Outer) or not _is_module(target):
@@ -694,11 +697,18 @@ class Flow(ArrayCalls):
         del stack[len(stack) - count :]
         below = stack[-2:]
         second, first = stack.pop(), stack.pop()
+        if isinstance(first, Inner) and not arguments:
+            self._comprehended(state, first, second)
+            return False
         callee = second if first is None else first
         if first is not None and second is not None:
             raise NotNest
         first = count - len(names)
         named = dict(zip(names, arguments[first:], strict=True))
+        if isinstance(callee, Method) and isinstance(callee.target, ListOf):
+            arguments = [*map(self._computed, arguments)]
+            stack.append(self._method_of_list(state, callee, [*arguments, *names]))
+            return False
         if isinstance(callee, Method):
             if callee.name in CHANGING:
                 self._hold(state)
@@ -718,6 +728,9 @@ class Flow(ArrayCalls):
             return self._inline(state, callee.value, arguments, names)
         if names:
             raise NotNest
+        if id(target) in JOINING and [ListOf] == [*map(type, arguments)]:
+            stack.append(self.of_list(target, arguments[0]))
+            return False
         if target is builtins.min or target is builtins.max:
             is_least = target is builtins.min
             return self._extreme(state, is_least, arguments, below)
@@ -738,12 +751,14 @@ class Flow(ArrayCalls):
         if type(target) not in _CALLED:
             raise NotNest
         name = target.__name__
+        if target is builtins.list and len(arguments) == 1 and self._inputs.is_of_lists:
+            return self.copy_of_list(arguments[0])
         if id(target) in ITERATION:
             return self.over(target, arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
             if is_whole(array) or isinstance(array, ListOf):
-                return array.sizes[0]
+                return self.length(array)
             if isinstance(array, Group):
                 return Literal(len(array.items))
             raise NotNest
@@ -815,13 +830,14 @@ class Flow(ArrayCalls):
         locals = {
             name: _kept(value, False) if name in stored else value for name, value in bound.items()
         }
-        state.append(Activation(frame, locals, [], 0))
+        state.append(Activation(frame, locals, [], 0, self._cells_of(frame)))
         return False
 
     def _return(self, state: State, instruction: Instruction) -> bool:
         if len(state) == 1:
             return self._end(state[-1].stack.pop(), instruction.index)
-        value = state.pop().stack.pop()
+        top = state.pop()
+        value = top.locals[YIELDED] if YIELDED in top.locals else self._computed(top.stack.pop())
         state[-1].stack.append(value)
         return False
 
@@ -829,18 +845,32 @@ class Flow(ArrayCalls):
         """The end of the function."""
         if not self._is_rest:
             raise Returns
+        value = self._computed(value)
         items = value.items if isinstance(value, Group) else (value,)
         if isinstance(value, Literal) and value.value is None:
             items = ()
         elif not items:
             raise NotNest
         prefix = RETURNED_ITEM if isinstance(value, Group) else RETURNED
-        found = {f"{prefix}{number}": self._returned(item) for number, item in enumerate(items)}
-        self.exits.append(Exit(self._block, index, found))
+        lists: list[Handed] = []
+        found = {
+            f"{prefix}{number}": self._returned(item, lists) for number, item in enumerate(items)
+        }
+        for grown in self._grown.values():
+            self._handed(grown, lists)
+        for handed in lists:
+            found |= _facts_of(handed)
+        self.exits.append(Exit(self._block, index, found, lists=tuple(lists)))
         return True
 
-    def _returned(self, item: Any) -> Any:
-        """A number, or an array that the nest was given, as it is behind the nest."""
+    def _returned(self, item: Any, lists: list[Handed]) -> Any:
+        """A number, or an array that the nest was given, as it is behind the nest, or a list.
+
+        Args:
+            lists: the lists that are results; gets a new one.
+        """
+        if isinstance(item, ListOf) and item.array.slot < 0:
+            return self._handed(item, lists)
         if isinstance(item, ListOf):
             item = item.array
         if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
@@ -851,6 +881,23 @@ class Flow(ArrayCalls):
 def _left(value: Any) -> Any:
     """A value as it is behind the nest, where it does not matter how large it is known to be."""
     return replace(value, extent=WHOLE) if isinstance(value, Number) else value
+
+
+def _facts_of(handed: Handed) -> dict[str, Any]:
+    """The numbers by which a list is known behind the nest: where it is, and how long."""
+    address = Number(address_of(handed), dtypes.int64, True)
+    lengths = [length_of(handed.slot, dim) for dim in range(handed.kind[1])]
+    return {fact_name(handed, number): fact for number, fact in enumerate((address, *lengths))}
+
+
+def address_of(handed: Handed) -> Register:
+    """The register of the address of a list's memory."""
+    return Register(f"address{handed.number}", dtypes.int64)
+
+
+def fact_name(handed: Handed, number: int) -> str:
+    """What a number is called by which a list is known: the address, and lengths."""
+    return f"{HANDED}{handed.number} {number}"
 
 
 def _literal(value: Any) -> Any:
@@ -882,7 +929,7 @@ def _kept(value: Any, is_counter: bool) -> Any:
 
 
 #: What no variable holds.
-_PASSING: Final = (Range, Elements, Grid, Items, Formula, Listing, Method)
+_PASSING: Final = (Range, Elements, Grid, Items, Formula, Listing, Method, Inner, Cell)
 
 
 def _is_module(value: Outer) -> bool:
@@ -930,6 +977,14 @@ def _each(names: Iterable[str], handler: _Handler) -> dict[str, _Handler]:
 _HANDLERS: Final[dict[str, _Handler]] = {
     "LOAD_CONST": Flow._load_const,
     "LOAD_FAST": Flow._load_fast,
+    **_each(("LOAD_FAST_AND_CLEAR", "LOAD_CELL_AND_CLEAR"), Flow._load_and_clear),
+    "MAKE_CELL": Flow._make_cell,
+    "LOAD_CLOSURE": Flow._load_closure,
+    **_each(("STORE_DEREF", "STORE_CELL"), Flow._store_deref),
+    "MAKE_FUNCTION": Flow._make_function,
+    "SET_FUNCTION_ATTRIBUTE": Flow._set_closure,
+    "RETURN_GENERATOR": Flow._return_generator,
+    "YIELD_VALUE": Flow._yield,
     "STORE_FAST": Flow._store_fast,
     **_each(("LOAD_GLOBAL", "LOAD_DEREF"), Flow._load_name),
     "PUSH_NULL": Flow._push_null,
@@ -942,6 +997,8 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "CONTAINS_OP": Flow._contains,
     "BUILD_TUPLE": Flow._build_tuple,
     "BUILD_LIST": Flow._build_list,
+    "LIST_APPEND": Flow._list_append,
+    "LIST_EXTEND": Flow._list_extend,
     "BUILD_SLICE": Flow._build_slice,
     "UNPACK_SEQUENCE": Flow._unpack,
     "BINARY_SUBSCR": Flow._load_item,
@@ -960,4 +1017,4 @@ _HANDLERS: Final[dict[str, _Handler]] = {
 }  # fmt: skip
 
 
-__all__ = ["RETURNED", "RETURNED_ITEM", "Exit", "Flow"]
+__all__ = ["HANDED", "RETURNED", "RETURNED_ITEM", "Flow", "address_of", "fact_name"]

@@ -268,7 +268,7 @@ class Formulas(Iteration):
     def _free_slot(self, dtype: DType) -> int:
         """A scratch array of which nothing is asked any more: where variables still hold one that
         an earlier turn has filled, the blocks that fill the other are others."""
-        taken = {*self.fresh, *(slot for value in self.in_use() for slot in _slots_in(value))}
+        taken = {*self.fresh, *(slot for value in self.in_use() for slot in slots_in(value))}
         for number, known in enumerate(self.scratch):
             if known is dtype and scratch_slot(number) not in taken:
                 break
@@ -281,16 +281,17 @@ class Formulas(Iteration):
     def held(self, value: Any, dtype: DType | None = None) -> Array:
         """A copy of an array or a formula."""
         found = self.new(dtype or value.dtype, value.sizes)
-        self._fill(found, value)
+        self.fill(found, value)
         return found
 
     def filled(self, dtype: DType, sizes: Sequence[Whole], value: Any) -> Array:
         """An array of one number."""
         found = self.new(dtype, sizes)
-        self._fill(found, value)
+        self.fill(found, value)
         return found
 
-    def _fill(self, target: Array, value: Any) -> None:
+    def fill(self, target: Array, value: Any) -> None:
+        """Give all elements those of a value."""
         if not is_whole(value):
             operand = self.stored(value, target.dtype)
             self.each(target.sizes, lambda at: self.set_element(target, at, operand))
@@ -314,7 +315,7 @@ class Formulas(Iteration):
                 return
             if not self._is_elementwise(target, value, target.sizes):
                 value = self.held(value)
-        self._fill(target, value)
+        self.fill(target, value)
 
     def _fitting(self, target: Array, value: Any) -> Any:
         """What can be broadcast to the target, without more dims; refuses what cannot."""
@@ -363,7 +364,7 @@ class Formulas(Iteration):
         parts = self._parts(array, keys)
         found = self.new(array.dtype, (Literal(len(parts)), *parts[0].sizes))
         for number, part in enumerate(parts):
-            self._fill(self.part(found, Literal(number)), part)
+            self.fill(self.part(found, Literal(number)), part)
         return found
 
     def assign_picked(self, array: Array, keys: Sequence[Any], value: Any) -> None:
@@ -423,19 +424,19 @@ def _are_same(a: Array, b: Array) -> bool:
     return all(_go_alike(x, y) and _operands((x.start,)) == _operands((y.start,)) for x, y in pairs)
 
 
-def _slots_in(value: Any) -> Iterator[int]:
+def slots_in(value: Any) -> Iterator[int]:
     """The scratch arrays that a value is made of."""
     match value:
         case Array(slot=slot) if slot < 0:
             yield slot
         case Formula(operands=items) | Group(items=items) | Items(items=items):
             for item in items:
-                yield from _slots_in(item)
+                yield from slots_in(item)
         case Elements(arrays=arrays):
             for array in arrays:
-                yield from _slots_in(array)
+                yield from slots_in(array)
         case Method(target=target) | ListOf(array=target):
-            yield from _slots_in(target)
+            yield from slots_in(target)
 
 
-__all__ = ["Formulas", "is_whole", "listed"]
+__all__ = ["Formulas", "is_whole", "listed", "slots_in"]

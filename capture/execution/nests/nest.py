@@ -18,14 +18,25 @@ import numpy as np
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instruction_set import JUMPS
 from dynajit.capture.bytecode.instructions import Body, Instruction
-from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
+from dynajit.capture.execution.nests.activations import Exit
+from dynajit.capture.execution.nests.flow import (
+    HANDED,
+    RETURNED,
+    RETURNED_ITEM,
+    Flow,
+    address_of,
+    fact_name,
+)
 from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
+from dynajit.capture.execution.nests.lists import Findings
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
+    Again,
     Array,
     Complex,
+    Handed,
     NotNest,
     Number,
     Returns,
@@ -59,6 +70,7 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.nests import NEST, Nest, Register, Step, Window
@@ -217,16 +229,27 @@ def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
     return False
 
 
-def _is_made(executor: "Executor", frame: Frame, loop: "Loop", is_rest: bool = False) -> bool:
+def _is_made(
+    executor: "Executor", frame: Frame, loop: "Loop", is_rest: bool = False,
+    findings: Findings | None = None,
+) -> bool:  # fmt: skip
+    """Whether a loop is a nest; it is over then.
+
+    Args:
+        findings: what is known of its lists; each attempt that fails for them adds to it.
+    """
     mark, stack = executor.recorder.mark(), list(frame.stack)
     read = set(frame.locals.read) if isinstance(frame.locals, Reads) else None
+    findings = Findings() if findings is None else findings
     try:
-        _Nest(executor, frame, loop, is_rest).make()
+        _Nest(executor, frame, loop, is_rest, findings).make()
     except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError) as reason:
         executor.recorder.restore(mark)
         frame.stack[:] = stack
         if isinstance(frame.locals, Reads) and read is not None:
             frame.locals.read = read  # what no nest has read, no turn has
+        if isinstance(reason, Again):
+            return _is_made(executor, frame, loop, is_rest, findings)
         may_return = isinstance(reason, Returns) and not is_rest
         return may_return and _is_made(executor, frame, loop, is_rest=True)
     return True
@@ -281,16 +304,19 @@ class _Nest:
         executor, frame: in front of it.
         loop: where it is.
         is_rest: what follows the loop, up to the end of the function, is part of the nest.
+        findings: what is known of its lists.
     """
 
     def __init__(
-        self, executor: "Executor", frame: Frame, loop: Loop, is_rest: bool = False
+        self, executor: "Executor", frame: Frame, loop: Loop, is_rest: bool, findings: Findings
     ) -> None:
         self._executor, self._frame, self._loop = executor, frame, loop
         self._recorder = executor.recorder
         self._is_rest = is_rest
         self._inputs = Inputs(executor, frame)
-        self._flow = Flow(executor, frame, loop.head, loop.base, loop.last, is_rest, self._inputs)
+        self._flow = Flow(
+            executor, frame, loop.head, loop.base, loop.last, is_rest, self._inputs, findings
+        )
 
     def make(self) -> None:
         """Record the nest, and go on behind it.
@@ -345,7 +371,7 @@ class _Nest:
             NotNest: they do nothing else, or these are large.
         """
         steps = [step for steps in self._flow.blocks for step in steps]
-        wholes = self._wholes()
+        wholes = [] if self._inputs.is_of_lists else self._wholes()
         if not wholes or self._flow.has_inner:
             return
         is_open = not all(map(_is_of_known_size, wholes))
@@ -389,7 +415,7 @@ class _Nest:
         """The end that is served, and which variables are results; other ends refuse.
 
         An end that has set the most variables is that of most calls, and among such the one with
-        the most numbers of arrays: others are of no turn, or of turns that chose none.
+        the most numbers of arrays, or floats: others are of no turn, or of turns that chose none.
         """
         if len({_arrays_of(exit) for exit in self._flow.exits}) > 1:
             raise NotNest
@@ -405,7 +431,7 @@ class _Nest:
         ]
         if not served:
             raise Returns
-        return max(served, key=lambda found: _count_of_numpy(found[0], found[1]))
+        return max(served, key=lambda found: _rank_of_classes(found[0], found[1]))
 
     def _check_left(self, results: Sequence[str]) -> None:
         """
@@ -447,9 +473,9 @@ class _Nest:
         return found is None or key_of(found) != ("given", name)
 
     def _is_kept(self, found: Any) -> bool:
-        """Whether a value is an array that the nest was given."""
+        """Whether a value is an array that the nest was given, or a list."""
         if not isinstance(found, Array) or not found.is_given:
-            return False
+            return isinstance(found, Handed)
         return self._inputs.given(found.slot) is not None
 
     def _finish(self, chosen: Exit) -> None:
@@ -462,6 +488,8 @@ class _Nest:
                 steps.append(Step("refuse"))
                 continue
             flow.steps = steps
+            for handed in exit.lists:
+                steps.append(Step("hand_over", address_of(handed), slot=handed.slot))
             for name, value in exit.locals.items():
                 if self._class_of(value) is None:
                     continue
@@ -574,18 +602,34 @@ class _Nest:
 
     def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
         """The frame in front of its end, with what it returns."""
-        values = [self._returned(name, kept, results) for name, kept in exit.locals.items()]
+        values = [
+            self._returned(name, kept, results)
+            for name, kept in exit.locals.items()
+            if name.startswith((RETURNED, RETURNED_ITEM))
+        ]
         is_one = any(name.startswith(RETURNED) for name in exit.locals)
         found = values[0] if is_one else TupleValue(tuple(values)) if values else NONE
+        if exit.lists:
+            lists = [self._facts_of(handed, exit, results) for handed in exit.lists]
+            found = TupleValue((constant(HANDED), TupleValue(tuple(lists)), found))
         self._frame.stack[:] = [found]
         self._frame.index = exit.index
 
     def _returned(self, name: str, kept: Any, results: dict[str, graph.Value]) -> Value:
-        """An array that the nest was given, or a number that it leaves."""
+        """An array that the nest was given, a number that it leaves, or what a list is called."""
+        if isinstance(kept, Handed):
+            return constant(f"{HANDED}{kept.number}")
         given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
         if given is not None:
             return given
         return self._made(self._recorder.new_tensor(results[name]), self._class_of(kept))
+
+    def _facts_of(self, handed: Handed, exit: Exit, results: dict[str, graph.Value]) -> Value:
+        """The parameter whose list it is, the dtype of its numbers, their address, lengths."""
+        dtype, rank = handed.kind
+        names = [fact_name(handed, number) for number in range(1 + rank)]
+        facts = [self._returned(name, exit.locals[name], results) for name in names]
+        return TupleValue((constant(handed.name), constant(dtype.name), *facts))
 
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
@@ -611,9 +655,11 @@ def _joined(parts: Sequence[graph.Value]) -> graph.Value:
     return TABLE.complex(*parts) if len(parts) > 1 else parts[0]
 
 
-def _count_of_numpy(exit: Exit, names: Iterable[str]) -> int:
-    """How many variables are numbers of NumPy's."""
-    return sum(not exit.locals[name].is_python for name in names)
+def _rank_of_classes(exit: Exit, names: Iterable[str]) -> tuple[int, int]:
+    """How many variables are numbers of NumPy's, and how many floats."""
+    values = [exit.locals[name] for name in names]
+    floats = [value for value in values if value.dtype.category is Category.FLOATING]
+    return sum(not value.is_python for value in values), len(floats)
 
 
 def _slots(steps: Iterable[Step], operation: str) -> set[int]:

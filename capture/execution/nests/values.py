@@ -6,18 +6,23 @@ differ in what their numbers are at most, and `with_numbers` puts others in thei
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ir.nests import Size
+from dynajit.ir.nests import Register, Size
 from dynajit.ops.table.scalar import SUFFIX
 
 
 class NotNest(Exception):
     """A loop is no nest over single elements; it is captured in other ways."""
+
+
+class Again(NotNest):
+    """Something was found out about lists that earlier steps have to know (`lists.Findings`)."""
 
 
 class Returns(NotNest):
@@ -146,9 +151,15 @@ class ListOf:
     """A list of Python's numbers, or of such lists, whose numbers are elements of an array.
 
     It is no array: nothing is done with it but what Python does with a list.
+
+    Args:
+        array: holds the numbers.
+        site: the instruction that makes it with nothing in it; None: the class of its numbers is
+            known.
     """
 
     array: Array
+    site: Any = None
 
     @property
     def sizes(self) -> tuple["Literal | Number", ...]:
@@ -167,14 +178,57 @@ class Slice:
 
 @record(eq=False)
 class Listing:
-    """A list that is used as an index at once."""
+    """A list that is used at once, as an index or to make an array or another list.
+
+    Args:
+        items: what is in it.
+        site: the instruction that makes it.
+    """
 
     items: tuple[Any, ...]
+    site: Any = None
+
+
+@record(eq=False)
+class Handed:
+    """A list of the nest's own that is one of its results.
+
+    Args:
+        number: of the lists that are.
+        slot: of its memory.
+        kind: the dtype of its numbers, and how many lists are within each other.
+        name: the parameter whose list it is; None: it is a new list.
+    """
+
+    number: int
+    slot: int
+    kind: tuple[DType, int]
+    name: str | None
+
+
+@record(eq=False)
+class Inner:
+    """A function that is called at once, as that of a comprehension is.
+
+    Args:
+        code: of it.
+        closure: what its free variables hold.
+    """
+
+    code: CodeType
+    closure: tuple[Any, ...] = ()
+
+
+@record(eq=False)
+class Cell:
+    """The cell of a variable, of which an inner function is made."""
+
+    name: str
 
 
 @record(eq=False)
 class Method:
-    """A method of an array that is called at once."""
+    """A method of an array or a list that is called at once."""
 
     name: str
     target: Any
@@ -304,7 +358,12 @@ def key_of(value: Any) -> Any:
             facts = value.slot, value.dtype.name, value.flipped, value.is_given
             return "array", *facts, places, sizes
         case ListOf():
-            return "list", key_of(value.array)
+            return "list", key_of(value.array), value.site
+        case Method(target=ListOf()):
+            return "method", value.name, key_of(value.target)
+        case Handed():
+            (dtype, rank), name = value.kind, value.name
+            return "handed", value.number, dtype.name, rank, name
         case Slice():
             return "slice", key_of(value.start), key_of(value.stop), key_of(value.step)
         case Group():
@@ -344,8 +403,23 @@ def _key_of_size(size: Any) -> Any:
 
 
 def _is_given(size: Any) -> bool:
-    """Whether a number is the size of an operand, which does not change."""
-    return isinstance(size, Number) and isinstance(size.operand, Size)
+    """Whether a number is the size of an operand, which does not change, or of a list, which has
+    one register wherever the list is."""
+    return isinstance(size, Number) and (isinstance(size.operand, Size) or is_length(size))
+
+
+def length_of(slot: int, dim: int) -> Number:
+    """How many items a list has that a nest makes, or the lists in it have."""
+    return Number(Register(f"{_LENGTH}{-slot}_{dim}", dtypes.int64), dtypes.int64, True, WHOLE)
+
+
+def is_length(size: Any) -> bool:
+    """Whether a number is such a length, which changes as the list does."""
+    operand = size.operand if isinstance(size, Number) else None
+    return isinstance(operand, Register) and operand.name.startswith(_LENGTH)
+
+
+_LENGTH: Final = "length"
 
 
 def numbers_in(value: Any) -> Iterator[Number]:
@@ -358,9 +432,12 @@ def numbers_in(value: Any) -> Iterator[Number]:
         case Array():
             yield from _numbers_of(tuple(s for s in value.sizes if not _is_given(s)))
             for place in value.places:
-                yield from _numbers_of((place.start, *(step for _, step in place.moves)))
+                moves = (step for _, step in place.moves if not _is_given(step))
+                yield from _numbers_of((place.start, *moves))
         case ListOf():
             yield from numbers_in(value.array)
+        case Method(target=ListOf()):
+            yield from numbers_in(value.target)
         case Slice():
             yield from _numbers_of((value.start, value.stop, value.step))
         case Group() | Items():
@@ -391,7 +468,9 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
             places = tuple(_with_place(place, numbers) for place in value.places)
             return replace(value, sizes=sizes, places=places)
         case ListOf():
-            return ListOf(with_numbers(value.array, numbers))
+            return replace(value, array=with_numbers(value.array, numbers))
+        case Method(target=ListOf()):
+            return replace(value, target=with_numbers(value.target, numbers))
         case Slice():
             start, stop, step = _with((value.start, value.stop, value.step), numbers)
             return Slice(start, stop, step)
@@ -416,7 +495,8 @@ def _with(values: tuple[Any, ...], numbers: Iterator[Number]) -> tuple[Any, ...]
 
 def _with_place(place: Place, numbers: Iterator[Number]) -> Place:
     start = with_numbers(place.start, numbers)
-    return Place(start, tuple((dim, with_numbers(step, numbers)) for dim, step in place.moves))
+    moves = ((d, s if _is_given(s) else with_numbers(s, numbers)) for d, s in place.moves)
+    return Place(start, tuple(moves))
 
 
 #: The dtypes that registers have.
@@ -466,13 +546,17 @@ __all__ = [
     "PYTHON_DTYPES",
     "SMALL",
     "WHOLE",
+    "Again",
     "Array",
+    "Cell",
     "Complex",
     "Elements",
     "Formula",
     "Given",
     "Grid",
     "Group",
+    "Handed",
+    "Inner",
     "Items",
     "ListOf",
     "Listing",
@@ -488,7 +572,9 @@ __all__ = [
     "Slice",
     "as_number",
     "extent_of",
+    "is_length",
     "key_of",
+    "length_of",
     "numbers_in",
     "whole_array",
     "with_numbers",

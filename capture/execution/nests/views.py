@@ -136,6 +136,10 @@ class Views(ComplexNumbers):
         found: Number = replace(self.to_int(number), extent=WHOLE)
         return found
 
+    def forget_ints(self) -> None:
+        """What ints are computed of has changed."""
+        self._memo.pop(id(self.steps), None)
+
     # -- indices
 
     def item(self, array: Array | ListOf, key: Any) -> Any:

@@ -22,6 +22,7 @@ from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, 
 from dynajit.capture.python.builtins import chosen as masks
 from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
+from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.tensors.arrays import (
     by_strides,
     flip,
@@ -45,6 +46,7 @@ from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_coun
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
@@ -437,7 +439,16 @@ def _on_tensors(machine: Machine, args: list[Value], keywords: dict[str, Value])
 @special(forms.refuse)
 @at_once
 def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
-    raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{as_python(machine, args[0])}")
+    name, array, *rest = as_python(machine, args[0]), *args[1:]
+    if name in _TOLD and not rest and not keywords:
+        known = known_tensor(machine.recorder, tensor_in(machine, array))
+        if known is not None and (name == "tolist" or not known.ndim):
+            return from_python(machine, getattr(known.numpy()[()], name)())
+    raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name}")
+
+
+#: What tells the elements of an array as objects of Python's.
+_TOLD: Final = frozenset({"__bool__", "__float__", "__int__", "__index__", "item", "tolist"})
 
 
 @special(forms.read)

@@ -255,6 +255,18 @@ def beside_tensors(machine: Machine, name: str, a: Value, b: Value) -> tuple[Val
     return a, b
 
 
+def refuse_complex(symbol: str, a: Value, b: Value) -> None:
+    """A complex number of Python's takes a double of NumPy's, which derives from float, for that:
+    the result is Python's.
+
+    Raises:
+        GraphBreak: it is such a result, which no graph has.
+    """
+    is_double = isinstance(b, ObjectValue) and b.cls is forms.FORMS[np.float64]
+    if is_double and isinstance(a, (Constant, Known)) and a.python_type is complex:
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"complex {symbol} numpy.float64")
+
+
 def _beside(machine: Machine, name: str, tensor: TensorValue, array: Value) -> Value:
     """
     Raises:

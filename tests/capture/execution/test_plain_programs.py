@@ -192,7 +192,7 @@ def test_closures_and_defaults_are_looked_at() -> None:
 def doubled(items: list[Any]) -> list[Any]:
     found: list[Any] = []
     for item in items:
-        found.append(item * 2)
+        found.insert(0, item * 2)
     return found
 
 

@@ -1,6 +1,7 @@
 """Elements that Python may ask for: constants of a graph, and what small arguments hold; others
 are left to it."""
 
+import numpy as np
 import pytest
 
 import dynajit as dj
@@ -31,7 +32,28 @@ def of_a_dtype(x):
     return dj.tensor(1.5, dtype=dj.bfloat16).item(), dj.tensor(True).item(), dj.tensor(7).item()
 
 
-@pytest.mark.parametrize("function", [sliced, asked, listed, written, of_a_dtype])
+def steps_of_numpy(x):
+    times = np.linspace(0, 99, 7).astype(int)
+    for i, j in zip(times[:-1], times[1:], strict=True):  # noqa: RUF007
+        x = x + int(j - i) * float(times[2])
+    return x[: int(times[0]) + 2], times.tolist(), times[1].item(), bool(times[1] > 3)
+
+
+def asked_of_numpy(x):
+    made = np.zeros(3, np.float32)
+    made[1] = 2.5
+    return (
+        [1, 2, 3][made.astype(int)[1]],
+        int(made[1:].sum()),
+        x * made[1].item(),
+        made[::-1].tolist(),
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [sliced, asked, listed, written, of_a_dtype, steps_of_numpy, asked_of_numpy],
+)
 def test_constants_are_known(function):
     compiled = dj.compile(function, fullgraph=True)
     for start in (0.0, 1.0):
@@ -51,7 +73,13 @@ def of_a_tensor(x, number):
     return x * (x.sum() + number).item()
 
 
-@pytest.mark.parametrize("function", [of_an_input, of_random_numbers, of_a_tensor])
+def of_an_array(x, number):
+    made = np.array([number, 1])
+    made[1] += number
+    return x * int(made.sum())
+
+
+@pytest.mark.parametrize("function", [of_an_input, of_random_numbers, of_a_tensor, of_an_array])
 def test_what_may_differ_is_not_known(function):
     compiled = dj.compile(function)
     for number in (1, 2, 3, 1):

@@ -307,23 +307,10 @@ def test_zeros_have_signs() -> None:
     assert program_of(compiled).ran > 2
 
 
-def grown(a: list[float]) -> list[float]:
-    for i in range(100):
-        a.append(i * 0.5)
-    return a
-
-
 def changes_class(a: list[int]) -> list[int]:
     for i in range(len(a)):
         a[i] = a[i] / 2  # type: ignore[call-overload]
     return a
-
-
-def gives_new_list(a: list[int]) -> list[int]:
-    found = [0] * len(a)
-    for i in range(len(a)):
-        found[i] = a[i] * 2
-    return found
 
 
 def moves_rows(a: list[list[float]]) -> list[list[float]]:
@@ -347,20 +334,51 @@ def compares_lists(a: list[float], b: list[float]) -> int:
     return count
 
 
-def slices(a: list[float]) -> float:
-    found = 0.0
+def slice_of_rows(a: list[list[float]]) -> list[list[float]]:
     for i in range(70):
-        b = a[i:]
-        b[0] = 1.0
-        found += b[0]
+        for row in a[1:]:
+            row[0] += i
+    return a[1:]
+
+
+def row_in_two_places(n: int) -> list[list[int]]:
+    rows, row = [], [0]
+    for i in range(n):
+        rows.append(row)
+        row[0] += i
+    return rows
+
+
+def mixed_numbers(n: int) -> list[float]:
+    found = []
+    for i in range(n):
+        found.append(i / 2 if i % 2 else i)
     return found
 
 
+def rows_that_grow(n: int) -> list[list[int]]:
+    rows = [[0] for _ in range(n)]
+    for i in range(n):
+        rows[i // 2].append(i)
+    return rows
+
+
+def kept_function(n: int) -> int:
+    total = 0
+
+    def add(x: int) -> int:
+        return x + total
+
+    for i in range(n):
+        total = add(i)
+    return total
+
+
 PLAIN: list[tuple[Any, Any]] = [
-    (grown, lambda: (floats(5, 1),)), (changes_class, lambda: (ints(80, 1),)),
-    (gives_new_list, lambda: (ints(80, 1),)), (moves_rows, lambda: (rows(12, 1),)),
-    (adds_lists, lambda: (floats(5, 1),)), (slices, lambda: (floats(80, 1),)),
-    (compares_lists, lambda: (floats(5, 1), floats(5, 1))),
+    (changes_class, lambda: (ints(80, 1),)), (moves_rows, lambda: (rows(12, 1),)),
+    (adds_lists, lambda: (floats(5, 1),)), (slice_of_rows, lambda: (rows(12, 1),)),
+    (compares_lists, lambda: (floats(5, 1), floats(5, 1))), (row_in_two_places, lambda: (90,)),
+    (mixed_numbers, lambda: (90,)), (rows_that_grow, lambda: (90,)), (kept_function, lambda: (90,)),
 ]  # fmt: skip
 
 

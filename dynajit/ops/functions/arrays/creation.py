@@ -1,5 +1,6 @@
 """NumPy's functions that make arrays, over tensors: float64 where nobody says otherwise."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _varies(*values: Any) -> bool:
     return is_one and all(type(value) is int or isinstance(value, SymInt) for value in values)
 
 
-def _counted(start: Any, stop: Any = None, step: Any = 1) -> Any:
+def counted(start: Any, stop: Any = None, step: Any = 1) -> Any:
     """`arange` of integers of which some vary, as int64."""
     if stop is None:
         start, stop = 0, start
@@ -148,12 +149,22 @@ def _counted(start: Any, stop: Any = None, step: Any = 1) -> Any:
     return TABLE.arange(start, step, size=count, dtype=dtypes.int64, device=CPU)
 
 
+def _without_fraction(bound: Any) -> Any:
+    """A float that is a small integer as that: numbers that are counted from it are exact."""
+    is_small = type(bound) is float and bound.is_integer() and abs(bound) < 1 << 31
+    return int(bound) if is_small and str(bound) != "-0.0" else bound
+
+
 @stands_for(np.arange, gives_arrays=True)
 def arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
     """Numbers at equal steps; known now, or integers."""
     _on_cpu("arange", device, None)
-    if _varies(*bounds):
-        return in_dtype(_counted(*bounds), np.int64 if dtype is None else dtype)
+    given = bounds[:-1] if len(bounds) > 1 and bounds[-1] is None else bounds  # as not given
+    whole = tuple(map(_without_fraction, given))
+    if _varies(*whole):
+        is_float = any(type(bound) is float for bound in given)
+        kind = np.float64 if is_float else np.int64
+        return in_dtype(counted(*whole), kind if dtype is None else dtype)
     _known("arange", *bounds)
     made = np.arange(*bounds, dtype=dtype)
     own_dtype(made.dtype)
@@ -183,7 +194,8 @@ def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> Any:
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
              dtype: Any = None) -> Any:  # fmt: skip
     """Numbers at equal distances."""
-    if dtype is None and (is_tensor(start) or is_tensor(stop) or isinstance(num, SymInt)):
+    is_open = any(is_tensor(end) or isinstance(end, SymInt) for end in (start, stop))
+    if dtype is None and (is_open or isinstance(num, SymInt)):
         return _between(start, stop, num, endpoint)
     _known("linspace", start, stop, num)
     made = np.linspace(start, stop, num, endpoint, dtype=dtype)
@@ -200,8 +212,8 @@ def _by_diagonal(original: Any, compare: Any, rows: Any, columns: Any, k: Any, d
     """
     wide = rows if columns is None else columns
     if _varies(rows, wide, k):
-        down = TABLE.reshape(_counted(rows), shape=(rows, 1))
-        return in_dtype(compare(_counted(wide), TABLE.add(down, k)), dtype)
+        down = TABLE.reshape(counted(rows), shape=(rows, 1))
+        return in_dtype(compare(counted(wide), TABLE.add(down, k)), dtype)
     _known(name_of(original), rows, columns, k)
     own_dtype(dtype)
     return constant(original(rows, columns, k, np.dtype(dtype)), CPU)
@@ -239,32 +251,74 @@ def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
     found = []
     for dim, size in enumerate(sizes):
         alone = tuple(size if d == dim else 1 for d in range(len(sizes)))
-        along = TABLE.reshape(_counted(size), shape=alone)
+        along = TABLE.reshape(counted(size), shape=alone)
         found.append(in_dtype(broadcast_to(along, sizes), dtype))
     return TABLE.stack(*found, dim=0)
 
 
-#: Functions of known numbers, which NumPy computes at once.
-_OF_NUMBERS = (
-    np.hanning,
-    np.hamming,
-    np.blackman,
-    np.bartlett,
-    np.logspace,
-    np.geomspace,
-    np.fft.fftfreq,
-    np.fft.rfftfreq,
-    np.diag_indices,
-    np.triu_indices,
-    np.tril_indices,
-)
+def _triangle(size: Any) -> Any:
+    """`numpy.bartlett`, as NumPy computes it."""
+    if not is_at_least(size, 2):
+        raise left("numpy.bartlett of so few numbers")
+    place = in_dtype(counted(1 - size, size, 2), np.float64)
+    height = TABLE.div(place, size - 1)
+    one = as_tensor(1.0)
+    return TABLE.where(TABLE.le(place, 0), TABLE.add(one, height), TABLE.sub(one, height))
+
+
+def _spacing(size: Any, d: Any) -> Any:
+    """The step between frequencies, rounded as NumPy's is."""
+    if type(d) not in (int, float) or not is_at_least(size, 1):
+        raise left("numpy.fft.fftfreq of so few numbers, or at distances that vary,")
+    whole = TABLE.mul(as_tensor(float(d)), size)
+    return TABLE.div(as_tensor(1.0), whole)
+
+
+def _frequencies(size: Any, d: Any = 1.0) -> Any:
+    """`numpy.fft.fftfreq`, as NumPy computes it."""
+    place = counted(size)
+    behind = TABLE.sub(place, size)
+    is_front = TABLE.lt(place, floordiv(size - 1, 2) + 1)
+    found = in_dtype(TABLE.where(is_front, place, behind), np.float64)
+    return TABLE.mul(found, _spacing(size, d))
+
+
+def _positive_frequencies(size: Any, d: Any = 1.0) -> Any:
+    """`numpy.fft.rfftfreq`, as NumPy computes it."""
+    found = in_dtype(counted(floordiv(size, 2) + 1), np.float64)
+    return TABLE.mul(found, _spacing(size, d))
+
+
+def _places_on_diagonal(size: Any, ndim: Any = 2) -> Any:
+    """`numpy.diag_indices`."""
+    if type(ndim) is not int:
+        raise left("numpy.diag_indices of dims that vary")
+    return (counted(size),) * ndim
+
+
+#: Functions of known numbers, which NumPy computes at once, and of a size that varies, as first
+#: argument, where there is a formula that gives the same bits: cosines and powers have others here.
+_OF_NUMBERS: dict[Any, Any] = {
+    np.hanning: None,
+    np.hamming: None,
+    np.blackman: None,
+    np.kaiser: None,
+    np.bartlett: _triangle,
+    np.logspace: None,
+    np.geomspace: None,
+    np.fft.fftfreq: _frequencies,
+    np.fft.rfftfreq: _positive_frequencies,
+    np.diag_indices: _places_on_diagonal,
+    np.triu_indices: None,
+    np.tril_indices: None,
+}
 
 
 def _parts(value: Any) -> Any:
     return value if isinstance(value, (tuple, list)) else (value,)
 
 
-def _enter_known(original: Any) -> None:
+def _enter_known(original: Any, formula: Any) -> None:
     name = name_of(original)
 
     @stands_for(original, gives_arrays=True)
@@ -272,6 +326,8 @@ def _enter_known(original: Any) -> None:
         given = [x for v in (*args, *named.values()) for x in _parts(v)]
         plain = (bool, int, float, str, type(None), type, np.dtype)
         if not all(isinstance(value, plain) for value in given):
+            if formula is not None and args and isinstance(args[0], SymInt):
+                return _bound(name, formula, args, named)
             raise left(f"numpy.{name} of numbers that vary")
         made = original(*args, **named)
         if isinstance(made, tuple):
@@ -280,5 +336,14 @@ def _enter_known(original: Any) -> None:
         return constant(made, CPU)
 
 
-for _original in _OF_NUMBERS:
-    _enter_known(_original)
+def _bound(name: str, formula: Any, args: Any, named: Any) -> Any:
+    """What a formula gives that has the names of NumPy's parameters, but for the size's."""
+    try:
+        inspect.signature(formula).bind(*args, **named)
+    except TypeError:
+        raise left(f"numpy.{name} by these names") from None
+    return formula(*args, **named)
+
+
+for _original, _formula in _OF_NUMBERS.items():
+    _enter_known(_original, _formula)

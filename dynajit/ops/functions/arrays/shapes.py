@@ -390,8 +390,10 @@ def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
 def diag(v: Any, k: Any = 0) -> Any:
     """A matrix with a vector as its diagonal."""
     v = as_tensor(v)
-    if len(v.shape) != 1 or type(k) is not int or type(v.shape[0]) is not int:
+    if len(v.shape) != 1 or type(k) is not int:
         raise left("numpy.diag of a matrix, which is a view,")
+    if type(v.shape[0]) is not int:
+        return _diagonal_of_any_size(v, k)
     size = v.shape[0] + abs(k)
     rows = TABLE.reshape(v, shape=(v.shape[0], 1) if k >= 0 else (1, v.shape[0]))
     zero = in_dtype(0, v.dtype.numpy)
@@ -405,6 +407,17 @@ def diag(v: Any, k: Any = 0) -> Any:
         (slice(0, v.shape[0]), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, v.shape[0]))
     )
     return set_item(around, at, square)
+
+
+def _diagonal_of_any_size(v: Any, k: int) -> Any:
+    """`numpy.diag` of a vector whose length varies."""
+    if k:
+        raise left("numpy.diag(k=) of a size that varies")
+    place = TABLE.arange(0, 1, size=v.shape[0], dtype=dtypes.int64, device=CPU)
+    down = TABLE.reshape(place, shape=(v.shape[0], 1))
+    rows = TABLE.reshape(v, shape=(v.shape[0], 1))
+    zero = as_tensor(in_dtype(0, v.dtype.numpy), v.dtype.numpy)
+    return TABLE.where(TABLE.eq(down, place), rows, zero)
 
 
 @stands_for(np.broadcast_to, is_view=True, gives_arrays=True, is_read_only=True)

@@ -51,7 +51,7 @@ SPECIAL = {
     np.diag_indices: lambda x: (3,), np.triu_indices: lambda x: (4, 1),
     np.tril_indices: lambda x: (3,),
     np.indices: lambda x: ((2, 3),), np.hanning: lambda x: (5,), np.hamming: lambda x: (5,),
-    np.blackman: lambda x: (5,), np.bartlett: lambda x: (5,),
+    np.blackman: lambda x: (5,), np.bartlett: lambda x: (5,), np.kaiser: lambda x: (5, 2.5),
     np.searchsorted: lambda x: (np.sort(x), x), np.digitize: lambda x: (x, [-1, 0.5, 7]),
     np.interp: lambda x: (x, [-2.0, 1.0, 5.0], [3.0, -1.0, 2.0]),
     np.correlate: lambda x: (x, x[:3], "same"), np.convolve: lambda x: (x[:2], x),
