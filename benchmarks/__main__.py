@@ -6,7 +6,9 @@ CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of th
 """
 
 import argparse
+import os
 import sys
+from functools import partial
 
 from benchmarks import (
     collectives,
@@ -33,7 +35,12 @@ BENCHMARKS = {
     "mapped": mapped.main,
     "steps": steps.main,
 }
-LONG = {"arrays": arrays.main, "convolutions": convolutions.main, "networks": networks.main}
+LONG = {
+    "arrays": arrays.main,
+    "arrays_on_cores": partial(arrays.main, cores=os.cpu_count() or 1),
+    "convolutions": convolutions.main,
+    "networks": networks.main,
+}
 """Those that take minutes, and are run where they are named."""
 SEVERAL = {
     "collectives": collectives.main,

@@ -34,8 +34,11 @@ def test_numba_and_jax_give_numpys_numbers(program: Callable[..., Any]) -> None:
     assert {"dynajit", "numpy", "numba", "parallel", "jax"} == set(table.first_calls(calls))
 
 
-def test_the_table_tells_ratios_and_compile_times(capsys: pytest.CaptureFixture[str]) -> None:
-    table.main(size=SIZE, rounds=1, programs=[softmax, blur])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_table_tells_ratios_and_compile_times(
+    cores: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.main(size=SIZE, rounds=1, programs=[softmax, blur], cores=cores)
 
     printed = capsys.readouterr().out
     assert ["softmax", "compile", "blur", "compile", "geometric"] == [

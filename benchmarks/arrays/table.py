@@ -9,6 +9,9 @@ thread each; of Numba also `parallel=True`, with all cores. Figures are millisec
 processor time of all its threads, which other programs on the machine do not count in; with
 `parallel` that is the work, not how long one waits. Ratios are to dynajit: above 1 the other one is
 slower. "compile" is the first call, seconds of the clock.
+
+`python -m benchmarks arrays_on_cores` is the same with all cores for each (without
+OPENBLAS_NUM_THREADS), by the clock: what one waits, on a machine that does nothing else.
 """
 
 import functools
@@ -16,6 +19,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +31,10 @@ from dynajit.measuring.timing import interleaved_times
 
 #: What `--compare` takes.
 OTHERS: Final = ("numba", "jax")
+
+PAUSE_S: Final = 0.03
+"""In front of the calls of a candidate on all cores: threads of the one before it look for work
+until then, on a core each."""
 
 
 def numba_forms(program: str) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -82,9 +90,15 @@ def first_calls(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     return seconds
 
 
-def _set_one_thread(compare: Sequence[str]) -> None:
-    dj.set_num_threads(1)
-    if "jax" in compare:
+@contextmanager
+def _rested() -> Iterator[None]:
+    time.sleep(PAUSE_S)
+    yield
+
+
+def _set_threads(cores: int, compare: Sequence[str]) -> None:
+    dj.set_num_threads(cores)
+    if cores == 1 and "jax" in compare:
         flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         os.environ.setdefault("XLA_FLAGS", flags)
 
@@ -98,31 +112,35 @@ def main(
     size: float = 1.0,
     rounds: int = 7,
     programs: Sequence[Callable[..., Any]] = tuple(PROGRAMS),
+    cores: int = 1,
 ) -> None:
     """Print the table, and the geometric means of the ratios."""
     unknown = set(compare) - {*OTHERS, "torch"}
     if unknown:
         raise SystemExit(f"arrays: --compare takes {', '.join(OTHERS)}, not {', '.join(unknown)}")
     before = dj.get_num_threads()
-    _set_one_thread(compare)
+    _set_threads(cores, compare)
     ratios: dict[str, list[float]] = {}
     for program in programs:
         dj.reset()
         calls = dict(candidates(program, size, compare))
         compiled = first_calls(calls)
-        times = interleaved_times(calls, rounds=rounds, round_s=0.05 * size)
-        own = times["dynajit"].cpu_s
+        within = dict.fromkeys(calls, _rested) if cores > 1 else {}
+        found = interleaved_times(calls, rounds=rounds, round_s=0.05 * size, within=within)
+        times = {name: t.wall_s if cores > 1 else t.cpu_s for name, t in found.items()}
+        own = times["dynajit"]
         cells = {"dynajit": f"{own * 1e3:.3f}ms"}
-        for name, found in times.items():
+        for name, taken in times.items():
             if name != "dynajit":
-                ratios.setdefault(name, []).append(found.cpu_s / own)
-                cells[name] = f"{found.cpu_s / own:.2f}x"
+                ratios.setdefault(name, []).append(taken / own)
+                cells[name] = f"{taken / own:.2f}x"
         print(_line(program.__name__, cells), flush=True)
         print(_line("  compile", {n: f"{s:.2f}s" for n, s in compiled.items() if n != "numpy"}))
     means = {name: math.exp(sum(map(math.log, x)) / len(x)) for name, x in ratios.items()}
     print(_line("geometric mean", {name: f"{mean:.2f}x" for name, mean in means.items()}))
     if "numba" in ratios and "jax" in ratios:
-        pairs = zip(ratios["numba"], ratios["jax"], strict=True)
-        fastest = [math.log(min(pair)) for pair in pairs]
+        names = ("numba", "parallel", "jax") if cores > 1 else ("numba", "jax")
+        each = zip(*(ratios[name] for name in names), strict=True)
+        fastest = [math.log(min(found)) for found in each]
         print(_line("", {"fastest": f"{math.exp(sum(fastest) / len(fastest)):.2f}x"}))
     dj.set_num_threads(before)
