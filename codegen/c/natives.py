@@ -187,8 +187,9 @@ def _calls(kernel: NativeKernel) -> tuple[str, ...]:
 def _are_planes(kernel: NativeKernel) -> bool:
     """True for what needs no other form, unless there is no memory."""
     (outputs,) = dict(kernel.numbers)["outputs"]
-    is_known = kernel.row == CONVOLUTIONS[0] and isinstance(outputs, int)
-    return is_known and outputs <= _constant("convolution.h", "DJ_NARROW")
+    if kernel.row != CONVOLUTIONS[0] or not isinstance(outputs, int):
+        return False
+    return outputs <= _constant("convolution.h", "DJ_NARROW")
 
 
 def _call(kernel: NativeKernel) -> tuple[str, list[str]]:
