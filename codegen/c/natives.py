@@ -164,7 +164,7 @@ def may_be_planes(kernel: NativeKernel) -> bool:
     if kernel.row not in CONVOLUTIONS[:2]:
         return False
     name = "channels" if kernel.row == CONVOLUTIONS[0] else "outputs"
-    return dict(kernel.numbers)[name][0] == 1
+    return bool(dict(kernel.numbers)[name][0] == 1)
 
 
 def _calls(kernel: NativeKernel) -> tuple[str, ...]:
