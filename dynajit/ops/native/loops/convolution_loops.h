@@ -22,57 +22,39 @@
 #undef DJ_OF
 
 /* Each unit is a thread's memory: whoever has it takes tasks as long as there are some. */
+typedef struct {
+    void *all;
+    atomic_llong next;
+} Tasks;
+
+/* A unit of the tasks [0, all->count), where `all` is a TYPE. */
+#define TASKS(name, TYPE, count, run)                                                               \
+    static void name(void *context, int64_t unit) {                                                 \
+        Tasks *tasks = context;                                                                     \
+        TYPE *all = tasks->all;                                                                     \
+        int64_t task;                                                                               \
+        (void)unit;                                                                                 \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->count) run;                        \
+    }
+
+static void run_tasks(void (*unit)(void *, int64_t), void *all, Together together, int team) {
+    Tasks tasks = {.all = all};
+    together(unit, &tasks, team, team);
+}
+
 #define EAGER(T, S)                                                                                 \
-    typedef struct {                                                                                \
-        const void *all;                                                                            \
-        atomic_llong next;                                                                          \
-    } Tasks_##S;                                                                                    \
-                                                                                                    \
-    static void pack_##S(void *context, int64_t unit) {                                             \
-        Tasks_##S *tasks = context;                                                                 \
-        const dj_correlation_##S *all = tasks->all;                                                 \
-        int64_t task;                                                                               \
-        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->packs) dj_pack_task_##S(all, task); \
-    }                                                                                               \
-                                                                                                    \
-    static void correlate_##S(void *context, int64_t unit) {                                        \
-        Tasks_##S *tasks = context;                                                                 \
-        const dj_correlation_##S *all = tasks->all;                                                 \
-        int64_t task;                                                                               \
-        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
-            dj_correlation_task_##S(all, task, unit);                                               \
-    }                                                                                               \
-                                                                                                    \
-    static void convolve_planes_##S(void *context, int64_t unit) {                                  \
-        Tasks_##S *tasks = context;                                                                 \
-        const dj_planes_##S *all = tasks->all;                                                      \
-        int64_t task;                                                                               \
-        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
-            dj_planes_task_##S(all, task, unit);                                                    \
-    }                                                                                               \
-                                                                                                    \
-    static void weigh_##S(void *context, int64_t unit) {                                            \
-        Tasks_##S *tasks = context;                                                                 \
-        const dj_weighing_##S *all = tasks->all;                                                    \
-        int64_t task;                                                                               \
-        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->tasks)                             \
-            dj_weighing_task_##S(all, task, unit);                                                  \
-    }                                                                                               \
-                                                                                                    \
-    static void end_##S(void *context, int64_t unit) {                                              \
-        Tasks_##S *tasks = context;                                                                 \
-        const dj_weighing_##S *all = tasks->all;                                                    \
-        int64_t task;                                                                               \
-        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->ends) dj_end_task_##S(all, task);  \
-    }                                                                                               \
+    TASKS(pack_##S, dj_correlation_##S, packs, dj_pack_task_##S(all, task))                         \
+    TASKS(correlate_##S, dj_correlation_##S, tasks, dj_correlation_task_##S(all, task, unit))       \
+    TASKS(convolve_planes_##S, dj_planes_##S, tasks, dj_planes_task_##S(all, task, unit))           \
+    TASKS(weigh_##S, dj_weighing_##S, tasks, dj_weighing_task_##S(all, task, unit))                 \
+    TASKS(end_##S, dj_weighing_##S, ends, dj_end_task_##S(all, task))                               \
                                                                                                     \
     void NAMED(correlate_##S)(const dj_convolution *c, int is_back, const void *source,             \
                               const void *weight, const void *bias, void *result,                   \
                               Together together, int threads, int64_t *status) {                    \
         dj_planes_##S planes;                                                                       \
         if (dj_begin_planes_##S(&planes, c, is_back, source, weight, bias, result, threads)) {      \
-            Tasks_##S units = {.all = &planes};                                                     \
-            together(convolve_planes_##S, &units, planes.team, planes.team);                        \
+            run_tasks(convolve_planes_##S, &planes, together, planes.team);                         \
             free(planes.memory);                                                                    \
             return;                                                                                 \
         }                                                                                           \
@@ -80,9 +62,8 @@
         if (!dj_begin_correlation_##S(&all, c, is_back, source, weight, bias, result, threads,      \
                                       status))                                                      \
             return;                                                                                 \
-        Tasks_##S packs = {.all = &all}, tasks = {.all = &all};                                     \
-        together(pack_##S, &packs, all.team, all.team);                                             \
-        together(correlate_##S, &tasks, all.team, all.team);                                        \
+        run_tasks(pack_##S, &all, together, all.team);                                              \
+        run_tasks(correlate_##S, &all, together, all.team);                                         \
         free(all.memory);                                                                           \
     }                                                                                               \
                                                                                                     \
@@ -90,33 +71,16 @@
                           Together together, int threads, int64_t *status) {                        \
         dj_weighing_##S all;                                                                        \
         if (!dj_begin_weighing_##S(&all, c, y, x, result, threads, status)) return;                 \
-        Tasks_##S tasks = {.all = &all}, ends = {.all = &all};                                      \
-        together(weigh_##S, &tasks, all.team, all.team);                                            \
-        together(end_##S, &ends, all.team, all.team);                                               \
+        run_tasks(weigh_##S, &all, together, all.team);                                             \
+        run_tasks(end_##S, &all, together, all.team);                                               \
         free(all.memory);                                                                           \
     }
 
 EAGER(float, f32)
 EAGER(double, f64)
 
-typedef struct {
-    dj_winograd *all;
-    atomic_llong next;
-} Tiles;
-
-static void pack_winograd(void *context, int64_t unit) {
-    Tiles *tasks = context;
-    int64_t task;
-    while ((task = atomic_fetch_add(&tasks->next, 1)) < tasks->all->packs)
-        dj_winograd_pack(tasks->all, task);
-}
-
-static void correlate_winograd(void *context, int64_t unit) {
-    Tiles *tasks = context;
-    int64_t task;
-    while ((task = atomic_fetch_add(&tasks->next, 1)) < tasks->all->tasks)
-        dj_winograd_task(tasks->all, task, unit);
-}
+TASKS(pack_winograd, dj_winograd, packs, dj_winograd_pack(all, task))
+TASKS(correlate_winograd, dj_winograd, tasks, dj_winograd_task(all, task, unit))
 
 int NAMED(winograd)(const dj_convolution *c, int is_back, const void *source, const void *weight,
                     const void *bias, void *result, Together together, int threads) {
@@ -124,9 +88,8 @@ int NAMED(winograd)(const dj_convolution *c, int is_back, const void *source, co
     if (!dj_winograd_suits(c, is_back) ||
         !dj_begin_winograd(&all, c, is_back, source, weight, bias, result, threads))
         return 0;
-    Tiles packs = {.all = &all}, tasks = {.all = &all};
-    together(pack_winograd, &packs, all.team, all.team);
-    together(correlate_winograd, &tasks, all.team, all.team);
+    run_tasks(pack_winograd, &all, together, all.team);
+    run_tasks(correlate_winograd, &all, together, all.team);
     free(all.memory);
     return !all.is_odd;
 }
