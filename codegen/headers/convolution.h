@@ -49,7 +49,8 @@ enum {
     DJ_GRADIENT_BLOCK = 256,         /* pixels that are summed at a time, in the first cache, */
     DJ_GRADIENT_TALL = DJ_TALL,      /* for so many taps, */
     DJ_GRADIENT_DEPTH = 8 * DJ_TALL, /* of those that are gathered together, */
-    DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two */
+    DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two; */
+    DJ_GRADIENT_RUN = 16,            /* pixels of a row from which they are read where they lie */
     DJ_MOST_PARTS = 16,
     DJ_NARROW = 4, /* channels up to which results are summed one channel at a time */
     DJ_PLANE_BYTES = 1 << 15, /* of a slab of a plane that is convolved alone; */

@@ -100,6 +100,28 @@ DJ_OPEN_TILE(1) DJ_OPEN_TILE(2)
     }
 DJ_GRADIENT_TILE(1) DJ_GRADIENT_TILE(2)
 
+/* The same where rows are long: x[r] of a run's pixel is what it meets in the slab at steps[r]. */
+#define DJ_GRADIENT_RUNS(V)                                                                         \
+    static DJ_ONCE void DJ_OF(dj_gradient_runs_##V)(const T *slab, const int64_t *steps,            \
+                                                    const dj_run *runs, int64_t n, const T *y,      \
+                                                    T *out) {                                       \
+        enum { R = DJ_GRADIENT_TALL };                                                              \
+        DJ_CONTRACT                                                                                 \
+        DJ_OF(dj_lanes) sum[R][V], line[V];                                                         \
+        int64_t at[R];                                                                              \
+        DJ_EACH(r, R, v, 1) at[r] = steps[r];                                                       \
+        DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(out, r, v);                                    \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            const T *x = slab + runs[i].from, *end = x + runs[i].count;                             \
+            for (; x < end; x++, y += DJ_PANEL) {                                                   \
+                DJ_EACH(r, 1, v, V) line[v] = DJ_VECTOR_AT(y, r, v);                                \
+                DJ_EACH(r, R, v, V) sum[r][v] += x[at[r]] * line[v];                                \
+            }                                                                                       \
+        }                                                                                           \
+        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                    \
+    }
+DJ_GRADIENT_RUNS(1) DJ_GRADIENT_RUNS(2)
+
 /* sum[j] = start + sum over k of weights[k pitch] * source[steps[k] + j] for `length` pixels of a row;
  * that goes on for DJ_BESIDE pixels. */
 static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T *weights,
@@ -776,6 +798,29 @@ static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighi
     }
 }
 
+/* What some runs of pixels add to `depth` products from `first` on, read where they lie in a slab. */
+static __attribute__((unused)) void DJ_OF(dj_weigh_runs)(
+    const DJ_OF(dj_weighing) *all, const T *slab, const dj_run *runs, int64_t n, int64_t depth,
+    int64_t first, const T *turned, T *total) {
+    for (int64_t o = 0; o < all->blocks; o++) {
+        const T *line = turned + o * DJ_GRADIENT_BLOCK * DJ_PANEL;
+        T *sums = total + (o * all->depth + first) * DJ_PANEL;
+        const int is_half = all->c.outputs - o * DJ_PANEL <= DJ_LANES;
+        for (int64_t k = 0; k < depth; k += DJ_GRADIENT_TALL, sums += DJ_GRADIENT_TALL * DJ_PANEL) {
+            T some[DJ_GRADIENT_TALL * DJ_PANEL] __attribute__((aligned(64)));
+            const int64_t rows = dj_min_index(DJ_GRADIENT_TALL, depth - k);
+            int64_t steps[DJ_GRADIENT_TALL];
+            for (int64_t r = 0; r < DJ_GRADIENT_TALL; r++)
+                steps[r] = all->steps[dj_min_index(k + r, depth - 1)];
+            T *to = rows == DJ_GRADIENT_TALL ? sums : some;
+            if (to == some) memcpy(some, sums, sizeof(T) * (size_t)(rows * DJ_PANEL));
+            (is_half ? DJ_OF(dj_gradient_runs_1) : DJ_OF(dj_gradient_runs_2))(slab, steps, runs, n,
+                                                                            line, to);
+            if (to == some) memcpy(sums, some, sizeof(T) * (size_t)(rows * DJ_PANEL));
+        }
+    }
+}
+
 /* What the pixels of a slab's rows add to the gradient; `y` is the first one of the first image. */
 static __attribute__((unused)) void DJ_OF(dj_weigh_many)(
     const DJ_OF(dj_weighing) *all, const T *slab, const T *y, int64_t images, int64_t first,
@@ -789,6 +834,10 @@ static __attribute__((unused)) void DJ_OF(dj_weigh_many)(
         const int64_t n = dj_runs(w, &pixels, first, channels * dj_volume(w->plane), 0, 1, from,
                                   count, runs);
         DJ_OF(dj_turn_outputs)(all, y, each, from, count, turned);
+        if (pixels.count[2] >= DJ_GRADIENT_RUN) {
+            DJ_OF(dj_weigh_runs)(all, slab, runs, n, depth, channel * w->taps, turned, total);
+            continue;
+        }
         for (int64_t k = 0; k < depth; k += DJ_GRADIENT_DEPTH) {
             const int64_t lines = dj_min_index(DJ_GRADIENT_DEPTH, depth - k);
             DJ_OF(dj_gather)(slab, all->steps + k, lines, runs, n, DJ_GRADIENT_PITCH, gathered);
@@ -886,3 +935,4 @@ static __attribute__((unused)) void DJ_OF(dj_weigh)(const dj_convolution *c, con
 #undef DJ_TILE
 #undef DJ_OPEN_TILE
 #undef DJ_GRADIENT_TILE
+#undef DJ_GRADIENT_RUNS
