@@ -2,9 +2,9 @@
  *
  * A vector of outputs whose windows lie inside stays in registers while it meets one element of the
  * windows after the other. Of other outputs, some rows at a time, what an element of the window is for
- * each of them is taken side by side, and the pass over them has no condition. All dims are three; pools over fewer have leading ones. Planes are
- * independent of each other, so the bits of a result do not depend on the number of threads. Included
- * where a graph has a pool.
+ * each of them is taken side by side, and the pass over them has no condition. All dims are three; pools
+ * over fewer have leading ones. Planes are independent of each other, so the bits of a result do not
+ * depend on the number of threads. Included where a graph has a pool.
  */
 
 typedef struct {
@@ -203,9 +203,9 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
         __attribute__((vector_size(DJ_VECTOR_BYTES), aligned(sizeof(T)), may_alias));               \
     typedef I dj_pool_masks_##S __attribute__((vector_size(DJ_VECTOR_BYTES)));                      \
                                                                                                     \
-    /* `count` outputs of a row, a vector at least, whose windows lie inside and begin at `x`; element k \
-     * of a window lies at places[k]. What hangs over is computed twice. 0 if some element is NaN: the \
-     * first one is the maximum, and it is not looked for here. */                                  \
+    /* `count` outputs of a row, a vector at least, whose windows lie inside and begin at `x`;      \
+     * element k of a window lies at places[k]. What hangs over is computed twice. 0 if some        \
+     * element is NaN: the first one is the maximum, and it is not looked for here. */              \
     DJ_INLINE int dj_inside_row_##S(const dj_pool *c, const T *x, const int64_t *places,            \
                                     int64_t count, int is_sum, T *value, int64_t *chosen) {         \
         enum { LANES = DJ_VECTOR_BYTES / sizeof(T), BOTH = 2 * LANES };                             \
@@ -270,7 +270,7 @@ DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece
         return dj_inside_row_##S(c, x, places, count, 0, value, chosen);                            \
     }                                                                                               \
                                                                                                     \
-    /* The outputs of a piece, to where the results of the plane begin. */                              \
+    /* The outputs of a piece, to where the results of the plane begin. */                          \
     DJ_INLINE void dj_piece_##S(const dj_pool *c, const T *x, const dj_piece *piece, int is_sum,    \
                                 T *value, int64_t *chosen) {                                        \
         T best[DJ_PIECE];                                                                           \
