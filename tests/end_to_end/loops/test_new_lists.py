@@ -15,6 +15,7 @@ from dynajit.capture.execution.nests.lists import IS_COMPENSATED
 from tests.end_to_end.loops.test_lists import (
     check,
     check_refused,
+    check_sizes,
     floats,
     ints,
     odd_arguments,
@@ -179,12 +180,7 @@ PROGRAMS: list[tuple[Any, Callable[[int], tuple[Any, ...]]]] = [
 @pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize(("function", "given"), PROGRAMS, ids=lambda item: item.__name__)
 def test_numbers_are_those_of_plain_python(function: Any, given: Any, fullgraph: bool) -> None:
-    compiled = dj.compile(function, fullgraph=fullgraph)
-    sizes = (9, 9, 12, 7, 10, 8)
-    for n in sizes:
-        check(compiled, function, *given(n))
-    program = program_of(compiled)
-    assert (0, len(sizes) - 2) == (program.refused, program.ran - 1)  # one was timed, and is plain
+    check_sizes(function, given, fullgraph, (9, 9, 12, 7, 10, 8))
 
 
 def test_a_list_under_two_names_is_one_list() -> None:
