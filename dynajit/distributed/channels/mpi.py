@@ -6,11 +6,15 @@ MPI_THREAD_MULTIPLE, so another thread may move requests forward.
 """
 
 import ctypes
+import fcntl
 import functools
 import importlib.util
 import os
+import stat
 import sys
 import sysconfig
+import termios
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +33,11 @@ from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.stores.store import Store
 
 INSTALL: Final = "dynajit[mpi]"
+
+#: Seconds in which the starter of the processes passes their last words on, before they end; and
+#: the longest wait for it to read them.
+_PASSED_ON_S: Final = 0.2
+_READ_S: Final = 2.0
 
 #: Characters of dtypes that MPI cannot join: they are joined as float32.
 _WIDENED: Final = frozenset((np.dtype(np.float16).char, np.dtype(ml_dtypes.bfloat16).char))
@@ -272,7 +281,28 @@ class MpiChannel(Channel):
     def fail(self, reason: str) -> None:
         print(reason, file=sys.stderr, flush=True)
         sys.stdout.flush()
+        _wait_until_read()
         engine().COMM_WORLD.Abort(1)
+
+
+def _wait_until_read() -> None:
+    """Wait until the starter has taken what this process has printed: where a job is aborted, it
+    may drop what is on its way through its processes."""
+    deadline = time.monotonic() + _READ_S
+    while any(_unread_bytes(stream) for stream in (1, 2)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(_PASSED_ON_S)
+
+
+def _unread_bytes(descriptor: int) -> int:
+    """In a pipe of which this process has the end that is written to; 0 for what is no pipe."""
+    count = bytearray(4)  # a C int
+    try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    except OSError:  # closed
+        return 0
+    return int.from_bytes(count, sys.byteorder)
 
 
 def is_alone() -> bool:

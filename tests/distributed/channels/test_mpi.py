@@ -1,4 +1,9 @@
-"""Whether MPI is there is found out without starting it."""
+"""Whether MPI is there is found out without starting it; how it is told to end a job."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +34,36 @@ def test_a_library_that_is_not_there_is_told() -> None:
     ended = run_program(PROGRAM, 1, MPI4PY_LIBMPI="/nowhere/libmpi.so")
 
     assert "(False, False, False)" == ended.stdout.split("\n")[0], ended
+
+
+ABORTED = """
+import os, sys, types
+from dynajit.distributed.channels import mpi
+def abort(code):
+    seen.write(f"{code} {mpi._unread_bytes(1)} {mpi._unread_bytes(2)}")
+    seen.flush()
+seen = open(sys.argv[1], "w")
+mpi.engine = lambda: types.SimpleNamespace(COMM_WORLD=types.SimpleNamespace(Abort=abort))
+sys.stdout.write("printed before")
+mpi.MpiChannel.fail(None, "the reason")
+"""
+
+
+def test_a_job_is_aborted_once_what_it_printed_was_read(tmp_path: Path) -> None:
+    """Its starter may drop what it has not read by then; here that is late."""
+    seen = tmp_path / "seen"
+    process = subprocess.Popen(
+        [sys.executable, "-c", ABORTED, seen],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not seen.exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.8)
+    assert "" == seen.read_text()
+
+    printed, reason = process.communicate(timeout=60)
+
+    assert b"printed before" == printed
+    assert b"the reason" in reason
+    assert "1 0 0" == seen.read_text()
