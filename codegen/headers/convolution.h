@@ -216,13 +216,13 @@ typedef struct {
 } dj_run;
 
 /* The runs of the numbers [start, start + count) of a class's pixels, of several images one behind the
- * other, whose slabs and results lie so far apart; returns how many. Each run begins at a multiple of
- * `unit`, and is no longer, unless that is 1: numbers beside a row's last pixel have none. */
+ * other, whose slabs and results lie so far apart; returns how many. A row has `width` numbers, of
+ * which those beside its last pixel have none. Runs are no longer than `longest`. */
 static __attribute__((unused)) int64_t dj_runs(const dj_walk *w, const dj_pixels *pixels,
                                                int64_t first, int64_t slab, int64_t result,
-                                               int64_t unit, int64_t start, int64_t count,
-                                               dj_run *runs) {
-    const int64_t origin = dj_base(w, 0, first), width = dj_quotient_up(pixels->count[2], unit) * unit;
+                                               int64_t width, int64_t longest, int64_t start,
+                                               int64_t count, dj_run *runs) {
+    const int64_t origin = dj_base(w, 0, first);
     const int64_t height = pixels->count[1], depth = pixels->count[0];
     int64_t p2 = start % width, rest = start / width;
     int64_t p1 = rest % height, p0 = rest / height % depth, image = rest / height / depth, n = 0;
@@ -231,9 +231,9 @@ static __attribute__((unused)) int64_t dj_runs(const dj_walk *w, const dj_pixels
         const int64_t b = pixels->start[1] + p1 * w->divide[1];
         const int64_t q = pixels->start[2] + p2 * w->divide[2];
         const int64_t row = (dj_base(w, 0, a) - origin) * w->plane[1] + dj_base(w, 1, b);
-        const int64_t length = dj_min_index(unit == 1 ? width - p2 : unit, count - at);
+        const int64_t length = dj_min_index(dj_min_index(longest, width - p2), count - at);
         runs[n] = (dj_run){image * slab + row * w->plane[2] + dj_base(w, 2, q), at,
-                           dj_min_index(length, pixels->count[2] - p2),
+                           dj_max_index(dj_min_index(length, pixels->count[2] - p2), 0),
                            image * result + (a * w->result[1] + b) * w->result[2] + q};
         at += length, p2 += length;
         if (p2 < width) continue;

@@ -224,7 +224,8 @@ typedef struct {
     T *result;
     int64_t *lines; /* steps of what was gathered */
     int64_t *places; /* of a step in a row of weights; NULL: they are packed */
-    int is_back, is_narrow, is_near, team; /* is_near: tiles read slabs, nothing is gathered */
+    int is_back, is_narrow, is_near, team; /* is_near: tiles read slabs, nothing is gathered, */
+    int is_through; /* and go through what stands between the pixels of two rows */
     int64_t slab, panel, block, room; /* bytes; room: of a thread, from `own` on */
     char *memory, *own, *shared; /* memory is to be freed; shared: slabs, NULL: each task pads its own */
 } DJ_OF(dj_correlation);
@@ -318,10 +319,10 @@ static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t channe
         for (int64_t i = 0; i < n; i++) {
             T *at = to + runs[i].place;
             const T *from = row + runs[i].at;
-            if (step == 1 && runs[i].count == DJ_LANES)
-                *(lanes *)at = *(const lanes *)from;
-            else
-                for (int64_t q = 0; q < runs[i].count; q++) at[q * step] = from[q];
+            int64_t q = 0;
+            for (; step == 1 && q + DJ_LANES <= runs[i].count; q += DJ_LANES)
+                *(lanes *)(at + q) = *(const lanes *)(from + q);
+            for (; q < runs[i].count; q++) at[q * step] = from[q];
         }
     }
 }
@@ -332,9 +333,12 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
     int64_t first, int64_t end, int64_t tile, int64_t last_tile, const T *slab, char *own) {
     const dj_walk *w = &all->w;
     const dj_pixels pixels = dj_pixels_of(w, class, first, end);
-    const int64_t plane = dj_volume(w->result), unit = all->is_near ? DJ_LANES : 1;
-    const int64_t total = images * pixels.count[0] * pixels.count[1] *
-                          dj_quotient_up(pixels.count[2], unit) * unit;
+    const int64_t plane = dj_volume(w->result), each = dj_volume(pixels.count);
+    const int64_t vectors = dj_quotient_up(pixels.count[2], DJ_LANES) * DJ_LANES;
+    const int64_t width = all->is_through ? w->plane[2] : all->is_near ? vectors : pixels.count[2];
+    const int64_t longest = all->is_near && !all->is_through ? DJ_LANES : width;
+    const int64_t behind = all->is_through ? width - pixels.count[2] : 0; /* the last row */
+    const int64_t total = each ? images * pixels.count[0] * pixels.count[1] * width - behind : 0;
     const int64_t taps = all->starts[class + 1] - all->starts[class], depth = taps * all->sources;
     const int64_t *steps = all->steps + all->starts[class] * all->sources;
     const T *weights = all->weights +
@@ -355,7 +359,8 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
         const int64_t panels = dj_quotient_up(count, DJ_PANEL);
         for (int64_t p = 0; p < panels; p++)
             counts[p] = dj_runs(w, &pixels, first, all->sources * dj_volume(w->plane),
-                                all->c.groups * all->results * plane, unit, from + p * DJ_PANEL,
+                                all->c.groups * all->results * plane, width, longest,
+                                from + p * DJ_PANEL,
                                 dj_min_index(DJ_PANEL, count - p * DJ_PANEL), runs[p]);
         for (int64_t i = 0; (bias || !depth) && i < (last_tile - tile) * panels * DJ_TALL; i++) {
             const int64_t o = channel + i / DJ_TALL / panels * DJ_TALL + i % DJ_TALL;
@@ -371,7 +376,9 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
                 for (int64_t p = 0; p < panels; p++) {
                     const int is_half = count - p * DJ_PANEL <= DJ_LANES;
                     const T *x0 = panel, *x1 = panel + DJ_LANES;
-                    if (all->is_near)
+                    if (all->is_through)
+                        x0 = slab + runs[p][0].from, x1 = x0 + DJ_LANES;
+                    else if (all->is_near)
                         x0 = slab + runs[p][0].from, x1 = slab + runs[p][counts[p] - 1].from;
                     else
                         DJ_OF(dj_gather)(slab, steps + k, n, runs[p], counts[p], DJ_PITCH, panel);
@@ -540,8 +547,13 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     const int64_t tall = all->cut_tiles * DJ_TALL * DJ_PANEL;
     const int64_t width = dj_max_index(w->result[2] / w->divide[2], 1);
     const int64_t beside = dj_quotient_up(width, DJ_LANES) * DJ_LANES - width;
-    all->is_near = !beside || (steps >= DJ_SHALLOW &&
-                               beside * all->cut_tiles * DJ_TALL <= width * DJ_GATHERING);
+    const int64_t between = w->plane[2] - width; /* rows, where these lie one behind the other */
+    all->is_through = between < beside && all->images == 1 && w->plane[1] == 1 && w->phases == 1 &&
+                      w->scale[0] == 1;
+    const int64_t idle = all->is_through ? between : beside; /* numbers of a row without a pixel */
+    all->is_near = !idle || (steps >= DJ_SHALLOW &&
+                             idle * all->cut_tiles * DJ_TALL <= width * DJ_GATHERING);
+    all->is_through &= all->is_near;
     all->panels = dj_max_index(dj_min_index(DJ_BLOCK_SUMS / tall, DJ_PANELS), 1);
     all->slab = dj_room(all->images * all->sources * dj_volume(w->plane) + DJ_BESIDE, sizeof(T));
     all->panel = dj_room(all->step * DJ_PITCH, sizeof(T));
@@ -831,8 +843,8 @@ static __attribute__((unused)) void DJ_OF(dj_weigh_many)(
     dj_run runs[DJ_GRADIENT_BLOCK];
     for (int64_t from = 0; from < images * each; from += DJ_GRADIENT_BLOCK) {
         const int64_t count = dj_min_index(DJ_GRADIENT_BLOCK, images * each - from);
-        const int64_t n = dj_runs(w, &pixels, first, channels * dj_volume(w->plane), 0, 1, from,
-                                  count, runs);
+        const int64_t n = dj_runs(w, &pixels, first, channels * dj_volume(w->plane), 0,
+                                  pixels.count[2], pixels.count[2], from, count, runs);
         DJ_OF(dj_turn_outputs)(all, y, each, from, count, turned);
         if (pixels.count[2] >= DJ_GRADIENT_RUN) {
             DJ_OF(dj_weigh_runs)(all, slab, runs, n, depth, channel * w->taps, turned, total);
