@@ -1266,6 +1266,40 @@ module_bump_version(PyObject *module, PyObject *object)
     Py_RETURN_NONE;
 }
 
+/* count_writes(tensor, count): the tensor, whose version grows by so much. */
+static PyObject *
+module_count_writes(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("count_writes", 2, count) < 0) {
+        return NULL;
+    }
+    TensorObject *self = as_tensor(args[0]);
+    const long writes = self == NULL ? -1 : PyLong_AsLong(args[1]);
+    if (self == NULL || (writes == -1 && PyErr_Occurred())) {
+        return NULL;
+    }
+    self->storage->version += writes;
+    return Py_NewRef(args[0]);
+}
+
+/* write_held(tensor, result, count, otherwise): count writes of a tensor whose elements compiled code
+ * has written, or otherwise(tensor, result, count) where `result` holds another array. */
+static PyObject *
+module_write_held(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments("write_held", 4, count) < 0) {
+        return NULL;
+    }
+    TensorObject *self = as_tensor(args[0]), *result = self == NULL ? NULL : as_tensor(args[1]);
+    if (result == NULL) {
+        return NULL;
+    }
+    if (self->array != result->array) {
+        return PyObject_Vectorcall(args[3], args, 3, NULL);
+    }
+    return module_count_writes(module, (PyObject *const[]){args[0], args[2]}, 2);
+}
+
 /* The array that owns the memory of `array`, borrowed. */
 static PyObject *
 owner_of(PyObject *array)
@@ -1456,6 +1490,9 @@ static PyMethodDef module_methods[] = {
     {"forget_base", module_forget_base, METH_O, "forget_base(tensor): no longer a view."},
     {"adopt_view", FAST(module_adopt_view), "adopt_view(tensor, array, replay): in its place."},
     {"bump_version", module_bump_version, METH_O, "bump_version(tensor): count a write."},
+    {"count_writes", FAST(module_count_writes), "count_writes(tensor, count) -> the tensor."},
+    {"write_held", FAST(module_write_held),
+     "write_held(tensor, result, count, otherwise): after a launch that wrote the tensor's array."},
     {"shares_memory", FAST(module_shares_memory), "shares_memory(a, b): one allocation?"},
     {"metadata_epoch", module_get_epoch, METH_NOARGS, "The current metadata epoch."},
     {"is_grad_enabled", module_is_grad_enabled, METH_NOARGS,

@@ -29,7 +29,7 @@ from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.eager import Tensor
-from dynajit.eager._tensor import bump_version
+from dynajit.eager._tensor import bump_version, write_held
 from dynajit.eager.backward.compiled import note_written
 from dynajit.eager.operations.writes.commit import write_back
 from dynajit.ops.table import overriding
@@ -452,27 +452,36 @@ class TensorEffect(Effect):
         return [self.target, self.result]
 
     def replay(self, emitter: Any) -> None:
-        emitter.call(
-            _write if self.target.cls is Tensor else _write_unasked,
-            lambda: emitter.load_value(self.target),
-            lambda: emitter.load_value(self.result),
-            lambda: emitter.load_constant(self.bumps),
-            lambda: emitter.load_constant(self.has_history),
-        )
+        write: Any = _write_with_history if self.has_history else _write
+        if self.target.cls is not Tensor:
+            write = functools.partial(_unasked, write)
+        given: list[Any] = [
+            functools.partial(emitter.load_value, self.target),
+            functools.partial(emitter.load_value, self.result),
+            functools.partial(emitter.load_constant, self.bumps),
+        ]
+        if self.has_history:
+            emitter.call(write, *given)
+        else:
+            emitter.call(write_held, *given, functools.partial(emitter.load_constant, write))
         emitter.pop()
 
 
-def _write(target: Any, result: Any, bumps: int, has_history: bool) -> None:
-    """Write what the launch has computed, and let its node know of it."""
-    write_back(target, result, bumps, has_history)
-    if has_history:
-        note_written(target, result)
+def _write(target: Any, result: Any, bumps: int) -> None:
+    """Write what the launch has computed."""
+    write_back(target, result, bumps, False)
 
 
-def _write_unasked(target: Any, result: Any, bumps: int, has_history: bool) -> None:
+def _write_with_history(target: Any, result: Any, bumps: int) -> None:
+    """The same, and let its node know of it."""
+    write_back(target, result, bumps, True)
+    note_written(target, result)
+
+
+def _unasked(write: Any, target: Any, result: Any, bumps: int) -> None:
     """The same for a tensor of a class that overrides functions."""
     with overriding.classes_unasked():
-        _write(target, result, bumps, has_history)
+        write(target, result, bumps)
 
 
 @record

@@ -82,6 +82,7 @@ from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents,
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.eager import Tensor
+from dynajit.eager._tensor import count_writes
 from dynajit.eager.backward.compiled import note_within
 from dynajit.eager.modes.grad_mode import enable_grad, no_grad
 from dynajit.eager.operations.writes.commit import restored
@@ -259,9 +260,12 @@ class Rebuilder:
         if held.order is None and not held.writes:
             push()
             return
-        order = held.order or tuple(range(len(held.node.type.shape)))
-        restore = functools.partial(restored, dims=inverse_permutation(order), writes=held.writes)
-        emitter.call(restore, push)
+        if held.order is None:
+            writes = functools.partial(emitter.load_constant, held.writes)
+            emitter.call(count_writes, push, writes)
+            return
+        dims = inverse_permutation(held.order)
+        emitter.call(functools.partial(restored, dims=dims, writes=held.writes), push)
 
     def _steps(self, base: TensorValue, steps: tuple[Step, ...], emitter: Any) -> None:
         """A view of an input or of a result of the launch, made eagerly."""

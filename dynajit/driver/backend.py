@@ -194,8 +194,8 @@ class _Started:
         else:
             call = _training(programs, self.gradients, self.split, self.captured, self.record)
             views = _views_within(self.captured, self.split, self.gradients.differentiable_outputs)
-        recipes = None if self.split.is_trivial else self.split.recipes
-        return Launch(call, recipes, self.record, views)
+        take = None if self.split.is_trivial else self.split.taker()
+        return Launch(call, take, self.record, views)
 
 
 @record(eq=False)

@@ -35,6 +35,7 @@ from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
+from dynajit.ir.outputs import Taker
 from dynajit.ir.passes.checkpoint_loops import Checkpointed, checkpoint_loops
 from dynajit.ir.passes.merge_transfers import count_of, merge_transfers
 from dynajit.ir.recomputation import recompute
@@ -297,7 +298,7 @@ class Launch:
 
     Args:
         call: takes the graph's inputs, returns a tuple of tensors.
-        recipes: how the user's outputs follow from inputs and results; None if they are equal.
+        take: takes the user's outputs from results and inputs; None if they are the results.
         record: for reports.
         views: user's output that is such a view -> the results of the call that are computed from
             it and have gradients.
@@ -306,18 +307,18 @@ class Launch:
     does a call with an integer of the program's that does not fit in int64.
     """
 
-    __slots__ = ("call", "may_fail", "recipes", "record", "views")
+    __slots__ = ("call", "may_fail", "record", "take", "views")
 
     def __init__(
         self,
         call: Callable[..., Any],
-        recipes: Any,
+        take: Taker | None,
         record: GraphRecord,
         views: Mapping[int, frozenset[int]] = MappingProxyType({}),
     ) -> None:
         self.call = BEGUN.following(call, REFUSALS) if _begins(record.graph) else call
         self.views = views
-        self.recipes = recipes
+        self.take = take
         self.record = record
         self.may_fail = not record.programs or record.programs[0][1].may_fail
 
@@ -326,9 +327,9 @@ class Launch:
             results: tuple[Any, ...] = self.call(*inputs)
         except REFUSALS as error:
             raise LaunchFailed(str(error)) from error
-        if self.recipes is None:
+        if self.take is None:
             return results
-        taken = tuple(recipe.take(results, inputs) for recipe in self.recipes)
+        taken = self.take(results, inputs)
         for position, numbers in self.views.items():
             note_within(taken[position], *(results[number] for number in numbers))
         return taken
@@ -376,7 +377,7 @@ class StartedLaunch(Launch):
         """
         if self._started is not None:
             made = self._started.finish()
-            self.call, self.recipes, self.views = made.call, made.recipes, made.views
+            self.call, self.take, self.views = made.call, made.take, made.views
             self._started = None
 
 
@@ -443,7 +444,7 @@ class BackgroundLaunch(Launch):
                 raise
             warn(failure_text(self.record.graph.name, error), CompileWarning)
         else:
-            self.call = made.call if made.recipes is None else made
+            self.call = made.call if made.take is None else made
         self._start = self._starting = None
 
     def _begin(self, start: Callable[[], Started]) -> Started:

@@ -5,6 +5,7 @@ output. Such an output is not computed by the graph; its root is, and the view i
 afterwards, on the real tensor. `split_views` separates the two.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
@@ -17,6 +18,9 @@ from dynajit.ir.graph import Argument, Graph, Node, NodeKind
 from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 Step = tuple[Op, Mapping[str, Any]]
+
+#: (what the split graph returned, what it was given) -> the user's outputs.
+Taker = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
 
 
 @record
@@ -62,6 +66,26 @@ class SplitOutputs:
             recipe.source == "output" and recipe.index == place and not recipe.views
             for place, recipe in enumerate(self.recipes)
         )
+
+    def taker(self) -> Taker:
+        """What takes all of the user's outputs: by one selection, then the views."""
+        count, recipes = len(self.graph.outputs), self.recipes
+        views = [place for place, recipe in enumerate(recipes) if recipe.views]
+        places = [r.index + count * (r.source == "input") for r in recipes]
+        if len(recipes) == 1 or any(recipe.source == "literal" for recipe in recipes):
+            return lambda results, inputs: tuple(r.take(results, inputs) for r in recipes)
+        select = operator.itemgetter(*places)
+
+        def take(results: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            taken: tuple[Any, ...] = select((*results, *inputs))
+            if not views:
+                return taken
+            outputs = list(taken)
+            for place in views:
+                outputs[place] = recipes[place].take(results, inputs)
+            return tuple(outputs)
+
+        return take
 
 
 def split_views(graph: Graph) -> SplitOutputs:

@@ -212,6 +212,40 @@ def test_grad_is_checked(value: object, message: str) -> None:
         zeros(2).grad = value
 
 
+def test_writes_are_counted_for_the_storage() -> None:
+    base = zeros(2)
+    view = _tensor.wrap_view(base.array[:1], base, ())
+
+    assert _tensor.count_writes(view, 3) is view
+    assert 3 == base._version == view._version
+    with pytest.raises(TypeError):
+        _tensor.count_writes(view, "x")
+    with pytest.raises(TypeError):
+        _tensor.count_writes(np.zeros(2), 1)
+
+
+def test_what_holds_the_written_array_is_not_written_again() -> None:
+    """Another array is left to the function that is given."""
+    target, calls = zeros(2), []
+    result = _tensor.wrap(target.array)
+
+    def otherwise(*given: object) -> None:
+        calls.append(given)
+
+    _tensor.write_held(target, result, 2, otherwise)
+    assert (2, []) == (target._version, calls)
+
+    other = zeros(2)
+    _tensor.write_held(target, other, 1, otherwise)
+    assert (2, [(target, other, 1)]) == (target._version, calls)
+
+    def failing(*given: object) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        _tensor.write_held(target, other, 1, failing)
+
+
 def test_a_view_shares_storage_and_base() -> None:
     base = zeros(2)
     view = _tensor.wrap_view(base.array[:1], base, ())

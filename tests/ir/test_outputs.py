@@ -36,6 +36,37 @@ def test_what_shares_memory_or_has_other_strides_is_taken_afterwards(outputs):
     assert not built(outputs).is_trivial
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [x],
+        lambda x: [x, x + 1],
+        lambda x: (lambda y: [y, x, y, x * 3])(x + 1),
+        lambda x: (lambda y: [x, y.reshape(-1), 7, y])(x + 1),
+        lambda x: (lambda y: [y[1:], x, x.permute(1, 0), y])(x + 1),
+        lambda x: [3, 4.5],
+    ],
+)
+def test_outputs_are_taken_all_at_once_as_one_by_one(function):
+    """From results and inputs, which may be any sequences."""
+    split = built(function)
+    inputs = (dj.ones(4, 6),)
+    results = [dj.full((4, 6), float(number)) for number in range(len(split.graph.outputs))]
+
+    taken = split.taker()(results, inputs)
+
+    assert isinstance(taken, tuple)
+    assert len(taken) == len(split.recipes)
+    for output, recipe in zip(taken, split.recipes, strict=True):
+        expected = recipe.take(results, inputs)
+        if recipe.views:
+            assert output.shape == expected.shape
+            assert output.stride() == expected.stride()
+            assert output._storage is expected._storage
+        else:
+            assert output is expected
+
+
 def test_two_shapes_of_one_result_share_memory():
     def both(x):
         y = x * 2

@@ -91,8 +91,7 @@ def restored(tensor: Any, dims: tuple[int, ...], writes: int = 0) -> Any:
     Args:
         writes: how many writes the original program would have counted.
     """
-    for _ in range(writes):
-        _tensor.bump_version(tensor)
+    _tensor.count_writes(tensor, writes)
     if dims == tuple(range(len(dims))):
         return tensor
     if not tensor.requires_grad:
@@ -126,8 +125,7 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
     else:
         if result._held is not tensor._held:  # else the kernels wrote it there
             store(tensor, result.array)
-    for _ in range(bumps):
-        _tensor.bump_version(tensor)
+    _tensor.count_writes(tensor, bumps)
 
 
 def _rebase_base(tensor: Any, result: Any, name: str) -> None:
