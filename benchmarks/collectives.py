@@ -41,10 +41,11 @@ def main(compare: Sequence[str] = (), processes: Sequence[int] = (2,)) -> None:
 
 
 def contestants(size_bytes: int, mpi: Any) -> dict[str, dict[str, Callable[[], object]]]:
-    """Calls by collective and contestant; each writes zeros over zeros, which stay."""
+    """Calls by collective and contestant; each writes zeros over zeros, which stay. All use the
+    same memory: where its pages lie makes a fifth of the time of 16 MB."""
     count, ranks = size_bytes // 4, dist.get_world_size()
-    tensor, array = dj.zeros(count), np.zeros(count, np.float32)
-    part, array_part = dj.zeros(count // ranks), np.zeros(count // ranks, np.float32)
+    array, array_part = np.zeros(count, np.float32), np.zeros(count // ranks, np.float32)
+    tensor, part = dj.from_numpy(array), dj.from_numpy(array_part)
     world = mpi.COMM_WORLD
     return {
         "all_reduce": {

@@ -40,8 +40,12 @@ class DebugLevel(enum.Enum):
     DETAIL = 2
 
 
-class _Level:
-    """The debug level of this process; mutable."""
+class Level:
+    """The debug level of this process. Mutable.
+
+    Attributes:
+        is_detailed: every call is compared, not only new ones.
+    """
 
     def __init__(self) -> None:
         self.set(DebugLevel.OFF)
@@ -52,17 +56,17 @@ class _Level:
         self.is_detailed = level is DebugLevel.DETAIL
 
 
-_LEVEL: Final = _Level()
+LEVEL: Final = Level()
 
 
 def get_debug_level() -> DebugLevel:
     """The debug level."""
-    return _LEVEL.now
+    return LEVEL.now
 
 
 def set_debug_level(level: DebugLevel) -> None:
     """Set the debug level, in all processes at the same place of the program."""
-    _LEVEL.set(level)
+    LEVEL.set(level)
 
 
 def set_debug_level_from_env() -> None:
@@ -76,7 +80,7 @@ def set_debug_level_from_env() -> None:
         raise InvalidValueError(
             f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, got {name!r}."
         )
-    _LEVEL.set(DebugLevel[name])
+    LEVEL.set(DebugLevel[name])
 
 
 def check(group: ProcessGroup, name: str, tensors: Sequence[Tensor], *facts: Any) -> None:
@@ -98,10 +102,11 @@ def check(group: ProcessGroup, name: str, tensors: Sequence[Tensor], *facts: Any
         key = (name, facts, math.prod(tensors[0].shape), tensors[0].dtype)
     elif tensors:
         key = (name, facts, sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
-    if key in group.agreed and not _LEVEL.is_detailed:
+    if key in group.agreed and not LEVEL.is_detailed:
         return
     if len(group.agreed) >= _MOST_REMEMBERED:
         group.agreed.clear()
+        group.repeats.clear()
     _compare(group, _asked(name, tensors, facts))
     group.agreed.add(key)
 
@@ -114,7 +119,7 @@ def _asked(name: str, tensors: Sequence[Tensor], facts: tuple[Any, ...]) -> str:
     if tensors:
         count = sum(tensor.numel() for tensor in tensors)
         size: Any = f"[{count} elements]"
-        if _LEVEL.is_detailed:
+        if LEVEL.is_detailed:
             size = list(tensors[0].shape) if len(tensors) == 1 else [count]
         parts.insert(0, f"{tensors[0].dtype.name}{size}")
     return f"{name}({', '.join(parts)})"

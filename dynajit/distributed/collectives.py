@@ -26,6 +26,7 @@ from dynajit.distributed import transfers
 from dynajit.distributed.captured import nodes
 from dynajit.distributed.groups import ProcessGroup, group_of, is_at_root, place_in
 from dynajit.distributed.reductions import ReduceOp, check_reduction
+from dynajit.distributed.repeats import repeated
 from dynajit.distributed.work import EndedWork, Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
@@ -55,6 +56,8 @@ def all_reduce(
         ArgumentError, DTypeError: as of `check_reduction`.
         DistBackendError: the engine failed, or the others did not come in time.
     """
+    if not (async_op or is_compiling()) and repeated("all_reduce", op, group, tensor):
+        return None
     check_tensor(tensor, "tensor")
     check_reduction(tensor, op, "all_reduce")
     found = group_of(group)
@@ -311,12 +314,14 @@ def reduce_scatter_tensor(
 
     Raises: as of `reduce_scatter`, DTypeError where dtypes differ.
     """
+    name = "reduce_scatter_tensor"
+    if not (async_op or is_compiling()) and repeated(name, op, group, output, input):
+        return None
     check_tensor(output, "output")
     check_tensor(input, "input")
     found = group_of(group)
     if found is None:
         return None
-    name = "reduce_scatter_tensor"
     check_reduction(output, op, name)
     _check_parts(input, output, found, name, ("input", "output"))
     if found.size() == 1:

@@ -52,9 +52,10 @@ class ProcessGroup(process_groups.ProcessGroup):
     Attributes:
         agreed: collectives that all processes were found to call alike.
         failure: what went wrong, after which the group sends nothing any more; None before.
+        repeats: how calls are made that were made before; see `repeats`.
     """
 
-    __slots__ = ("_aside", "_beside", "agreed", "channel", "failure", "limit")
+    __slots__ = ("_aside", "_beside", "agreed", "channel", "failure", "limit", "repeats")
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class ProcessGroup(process_groups.ProcessGroup):
         self.limit = limit
         self.agreed: set[tuple[Any, ...]] = set()
         self.failure: str | None = None
+        self.repeats: dict[tuple[object, ...], Any] = {}
         self._aside: Channel | None = None
         self._beside: ProcessGroup | None = None
 
@@ -283,6 +285,7 @@ def destroy_process_group(group: Any = None) -> None:
     found = group_of(group)
     if found is None:
         return
+    found.repeats.clear()
     if found is not STATE.default:
         STATE.groups = tuple(other for other in STATE.groups if other is not found)
         return

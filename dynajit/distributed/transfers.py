@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DistBackendError
-from dynajit.distributed import agreement
+from dynajit.distributed import agreement, repeats
 from dynajit.distributed.buffers import incoming, joined, outgoing
 from dynajit.distributed.captured.takeover import is_taken_over, taken_over
 from dynajit.distributed.channels.channel import Array, Request
@@ -37,7 +37,7 @@ def all_reduce(
     agreement.check(group, name, tensors, _kind(op))
     array, write = incoming(tensors, group, True)
     kind = _factored(array, op)
-    return _run(
+    work = _run(
         group,
         name,
         lambda: group.channel.all_reduce(array, kind),
@@ -45,6 +45,10 @@ def all_reduce(
         _averaged(array, op, group, write),
         async_op,
     )
+    if kind is op and array is tensors[0]._held:
+        again = group.channel.all_reduce_again(array, kind)
+        repeats.note(group, name, op, (tensors[0],), again)
+    return work
 
 
 def reduce(
@@ -186,7 +190,7 @@ def reduce_scatter(
     if isinstance(op, PremultipliedSum):
         source = any_arrays.copied(source)
     kind = _factored(source, op)
-    return _run(
+    work = _run(
         group,
         name,
         lambda: group.channel.reduce_scatter(array, source, kind),
@@ -194,6 +198,10 @@ def reduce_scatter(
         _averaged(array, op, group, write),
         async_op,
     )
+    if kind is op and array is output._held and source is sources[0]._held:
+        again = group.channel.reduce_scatter_again(array, source, kind)
+        repeats.note(group, name, op, (output, sources[0]), again)
+    return work
 
 
 def exchange(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Tests after which a waiting thread lets others run, and seconds after which it sleeps in between:
 #: what is larger than the one is worth the other. Measured on two cores, with 2 and 4 processes.
-_TESTS_AT_ONCE: Final = 50
+TESTS_AT_ONCE: Final = 50
 _SECONDS_AWAKE: Final = 0.1
 _NAP: Final = 50e-6
 
@@ -227,7 +227,7 @@ def finished(
 
 def _waited(test: Callable[[], bool], limit: float) -> bool:
     """Whether the test held within `limit` seconds."""
-    for _ in range(_TESTS_AT_ONCE):
+    for _ in range(TESTS_AT_ONCE):
         if test():
             return True
     start = time.monotonic()

@@ -7,7 +7,7 @@ the same collectives in the same order. Ranks are places within the group.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from dynajit.distributed.reductions import ReduceOp
@@ -46,6 +46,10 @@ class Done(Request):
 
 DONE = Done()
 
+Again: TypeAlias = Callable[..., Request | None]
+"""Makes one collective of arrays that it has seen, without looking at them: starts it, and waits a
+little for its end. Returns the request of what is not done then."""
+
 
 class Channel(ABC):
     """The processes of one group, and ways to send arrays between them.
@@ -79,6 +83,10 @@ class Channel(ABC):
     def all_reduce(self, array: Array, op: ReduceOp) -> Request:
         """The elements of all processes joined, in every process's array."""
 
+    def all_reduce_again(self, array: Array, op: ReduceOp) -> Again | None:
+        """What makes the call of this very array, given again; None: nothing does."""
+        return None
+
     @abstractmethod
     def reduce(self, array: Array, root: int, op: ReduceOp) -> Request:
         """The elements of all processes joined, in the root's array; others keep theirs."""
@@ -98,6 +106,10 @@ class Channel(ABC):
     @abstractmethod
     def reduce_scatter(self, output: Array, source: Array, op: ReduceOp) -> Request:
         """One of the equal parts of what joins all `source`s in each process's `output`."""
+
+    def reduce_scatter_again(self, output: Array, source: Array, op: ReduceOp) -> Again | None:
+        """The same of `reduce_scatter`, of output and source."""
+        return None
 
     @abstractmethod
     def all_to_all(
