@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
@@ -52,10 +53,10 @@ class ProcessGroup(process_groups.ProcessGroup):
     Attributes:
         agreed: collectives that all processes were found to call alike.
         failure: what went wrong, after which the group sends nothing any more; None before.
-        repeats: how calls are made that were made before; see `repeats`.
+        repeats, seen: how calls are made that were made before, and calls; see `repeats`.
     """
 
-    __slots__ = ("_aside", "_beside", "agreed", "channel", "failure", "limit", "repeats")
+    __slots__ = ("_aside", "_beside", "agreed", "channel", "failure", "limit", "repeats", "seen")
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class ProcessGroup(process_groups.ProcessGroup):
         self.agreed: set[tuple[Any, ...]] = set()
         self.failure: str | None = None
         self.repeats: dict[tuple[object, ...], Any] = {}
+        self.seen: dict[tuple[object, ...], weakref.ref[Any]] = {}
         self._aside: Channel | None = None
         self._beside: ProcessGroup | None = None
 

@@ -1,12 +1,13 @@
 """Collectives that are called again with the very same tensors, as training does in every step.
 
-Contract: `note` keeps what the first call has found out, and `repeated` makes the call by that. It
+Contract: `note` keeps what calls have found out, and `repeated` makes further ones by that. It
 holds while the tensors show the same memory, and as long as the group knows that all processes make
 the call; other processes may make theirs in either way. What has a `Work`, is captured, or does not
 lie where the engine reads and writes it is never repeated.
 """
 
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -45,20 +46,27 @@ def note(
     name: str,
     op: Any,
     tensors: tuple[Tensor, ...],
-    again: Again | None,
+    make: Callable[[], Again | None],
 ) -> None:
-    """Keep how a call that has just ended is made again.
+    """Keep how a call is made again, once it was made twice: most tensors are new in every call.
 
     Args:
         op: the reduction that the program asked for.
-        tensors: as the call names them; the first was written.
-        again: makes it with the memory that the tensors show; None: not without further work.
+        tensors: as the call names them; the first is written.
+        make: gives what makes it with the memory that the tensors show, if anything does.
     """
+    key = name, id(op), *map(id, tensors)  # members of enumerations are hashed by Python code
+    before = group.seen.get(key)
+    if before is None or before() is not tensors[0]:
+        if len(group.seen) >= _MOST_KNOWN:
+            group.seen.clear()
+        group.seen[key] = weakref.ref(tensors[0])
+        return
+    again = make()
     if again is None:
         return
     if len(group.repeats) >= _MOST_KNOWN:
         group.repeats.clear()
-    key = name, id(op), *map(id, tensors)  # members of enumerations are hashed by Python code
     forget = partial(_forget, group.repeats, key)
     owners = tuple(weakref.ref(tensor, forget) for tensor in tensors)
     arrays = tuple(weakref.ref(tensor._held) for tensor in tensors)
@@ -72,9 +80,9 @@ def repeated(name: str, op: Any, group: Any, *tensors: Tensor) -> bool:
         DistBackendError: the engine failed, or the others did not come in time.
     """
     found = STATE.default if group is None else group
-    try:
-        repeat: Repeat = found.repeats[(name, id(op), *map(id, tensors))]
-    except (AttributeError, KeyError):  # no group of several processes, or a new call
+    repeats = getattr(found, "repeats", None)  # None: no group, or this process is not in it
+    repeat = repeats.get((name, id(op), *map(id, tensors))) if repeats else None
+    if repeat is None:
         return False
     held = [tensor._held for tensor in tensors]
     for array, shown in zip(held, repeat.arrays, strict=True):

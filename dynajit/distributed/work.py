@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from dynajit.capture.control import disable, is_compiling
 from dynajit.compat.futures import Future
 from dynajit.core.errors import DistBackendError
-from dynajit.distributed.channels.channel import DONE, Request
+from dynajit.distributed.channels.channel import DONE, TESTS_AT_ONCE, Request
 
 if TYPE_CHECKING:
     from dynajit.eager.tensor.tensor import Tensor
 
-#: Tests after which a waiting thread lets others run, and seconds after which it sleeps in between:
-#: what is larger than the one is worth the other. Measured on two cores, with 2 and 4 processes.
-TESTS_AT_ONCE: Final = 50
+#: Seconds after which a waiting thread sleeps between tests.
 _SECONDS_AWAKE: Final = 0.1
 _NAP: Final = 50e-6
 

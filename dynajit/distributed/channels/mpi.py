@@ -26,12 +26,11 @@ import numpy as np
 
 from dynajit.core.errors import DistBackendError, UnsupportedError
 from dynajit.core.process import optional
-from dynajit.distributed.channels.channel import Again, Array, Channel, Request
+from dynajit.distributed.channels.channel import TESTS_AT_ONCE, Again, Array, Channel, Request
 from dynajit.distributed.channels.meeting import MEETINGS, Meeting
 from dynajit.distributed.launching.runtimes import LIBRARIES
 from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.stores.store import Store
-from dynajit.distributed.work import TESTS_AT_ONCE
 
 INSTALL: Final = "dynajit[mpi]"
 

@@ -107,7 +107,8 @@ def refused(place: int, is_compiled: bool, who: tuple[int, ...]) -> Any:
     after = dj.ones(2) * (rank + 1)
     dist.all_reduce(after)
     left = len(BEGUN.handed_over), len(rows._STARTED)
-    counts = {k: v for k, v in counting.counts.items() if k != "split"}
+    started = {k: v for k, v in counting.counts.items() if not k.endswith("_again")}
+    counts = {k: v for k, v in started.items() if k != "split"}
     return text, [value.tolist() for value in seen], after.tolist(), left, counts
 
 
