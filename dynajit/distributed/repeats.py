@@ -79,7 +79,7 @@ def repeated(name: str, op: Any, group: Any, *tensors: Tensor) -> bool:
     Raises:
         DistBackendError: the engine failed, or the others did not come in time.
     """
-    found = STATE.default if group is None else group
+    found: Any = STATE.default if group is None else group
     repeats = getattr(found, "repeats", None)  # None: no group, or this process is not in it
     repeat = repeats.get((name, id(op), *map(id, tensors))) if repeats else None
     if repeat is None:
