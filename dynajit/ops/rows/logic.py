@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.types import dtypes
-from dynajit.ops.table import intervals
+from dynajit.ops.table import identities, intervals
 from dynajit.ops.table.families import (
     COMPARISON,
     INTEGRAL,
@@ -99,6 +99,7 @@ def logical_xor(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(
         np.logical_not, result=Result.BOOL, floating="(({0}) == 0)", integer="(({0}) == 0)"
     ),
+    twice=identities.undone,
 )
 def logical_not(m: Any, x: Any) -> Any:
     """x is 0. Shape: as x. Dtype: bool."""
@@ -150,6 +151,7 @@ def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     operator="invert",
     of_bools="logical_not",
     interval=lambda a: (~a[1], ~a[0]),
+    twice=identities.undone,
 )
 def bitwise_not(m: Any, x: Any) -> Any:
     """Every bit flipped; for bool the negation. Shape, dtype: as x, bool or integer."""

@@ -127,6 +127,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     domain=(0.3, 1.7),
     autocast=Autocast.FULL,
     takes=dtypes.UNSIGNED,
+    single=True,
 )
 def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
@@ -179,6 +180,7 @@ def _extremum_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
     dtype=REAL,
     identity=lambda dtype: None,
     vjp={"x": _extremum_vjp},
+    single=True,
 )
 def amax(m: Any, a: Any, b: Any) -> Any:
     """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
@@ -194,6 +196,7 @@ def amax(m: Any, a: Any, b: Any) -> Any:
     dtype=REAL,
     identity=lambda dtype: None,
     vjp={"x": _extremum_vjp},
+    single=True,
 )
 def amin(m: Any, a: Any, b: Any) -> Any:
     """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
@@ -209,6 +212,7 @@ def amin(m: Any, a: Any, b: Any) -> Any:
     dtype=REAL,
     identity=lambda dtype: None,
     vjp={"x": _extremum_of_all_vjp},
+    single=True,
 )
 def largest(m: Any, a: Any, b: Any) -> Any:
     """`amax` of all elements as `max` has it: if it is NaN, all that are NaN share the gradient."""
@@ -221,6 +225,7 @@ def largest(m: Any, a: Any, b: Any) -> Any:
     dtype=REAL,
     identity=lambda dtype: None,
     vjp={"x": _extremum_of_all_vjp},
+    single=True,
 )
 def smallest(m: Any, a: Any, b: Any) -> Any:
     """`amin` of all elements as `min` has it: if it is NaN, all that are NaN share the gradient."""
@@ -233,6 +238,7 @@ def smallest(m: Any, a: Any, b: Any) -> Any:
     dtype=REAL,
     identity=lambda dtype: None,
     vjp={"x": _undivided_vjp},
+    single=True,
 )
 def farthest(m: Any, a: Any, b: Any) -> Any:
     """`amax` of differences, as distances have it: ties do not share the gradient."""

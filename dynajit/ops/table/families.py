@@ -252,17 +252,21 @@ def reduction(
     name: str | None = None,
     analytic: bool = True,
     native: Function | None = None,
+    single: bool = False,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
     `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init`,
-    `finish` and `native`, `Op` for `analytic`.
+    `finish`, `native` and `single`, `Op` for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
         row = name or combine.__name__
+        rule = Reduction(
+            init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native, single
+        )
         return TABLE.enter(
             Op(
                 row,
@@ -270,9 +274,7 @@ def reduction(
                 ("x",),
                 {"dim": REQUIRED, "keepdim": False},
                 _reduction_infer(row, dtype, identity),
-                Reduction(
-                    init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native
-                ),
+                rule,
                 vjp or {},
                 domain=domain,
                 document=combine.__doc__ or "",

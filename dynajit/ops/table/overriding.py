@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.core.operators import ORDER
+from dynajit.core.operators import BINARY, ORDER
 from dynajit.core.records import record
 from dynajit.ops.native._library_call import (
     LibraryFunction,
@@ -226,14 +226,11 @@ def active_modes() -> tuple[Any, ...]:
 # -- bodies of functions that look at their arguments ----------------------------------------------
 
 BINARY_OPERATORS: Final = {
-    **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", *ORDER)},
+    **{f"__{way}{name}__": f"__{way}{name}__" for name in BINARY for way in ("", "r")},
+    **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", *ORDER, "ne")},
     **{"__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__mod__": "remainder"},
-    **{f"__{name}__": f"__{name}__" for name in (
-        "rsub", "rtruediv", "floordiv", "rfloordiv", "rmod", "pow", "rpow", "rmatmul", "and",
-        "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "eq",
-    )},
-    **{"__ne__": "ne"},
-}  # fmt: skip
+    "__eq__": "__eq__",
+}
 """Binary operators -> the method that PyTorch names for them."""
 
 OF_OPERATORS: Final = {
