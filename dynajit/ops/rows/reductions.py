@@ -128,6 +128,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     autocast=Autocast.FULL,
     takes=dtypes.UNSIGNED,
     single=True,
+    scatters=True,
 )
 def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
@@ -181,6 +182,7 @@ def _extremum_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
     identity=lambda dtype: None,
     vjp={"x": _extremum_vjp},
     single=True,
+    scatters=True,
 )
 def amax(m: Any, a: Any, b: Any) -> Any:
     """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
@@ -197,6 +199,7 @@ def amax(m: Any, a: Any, b: Any) -> Any:
     identity=lambda dtype: None,
     vjp={"x": _extremum_vjp},
     single=True,
+    scatters=True,
 )
 def amin(m: Any, a: Any, b: Any) -> Any:
     """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.

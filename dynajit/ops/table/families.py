@@ -253,20 +253,22 @@ def reduction(
     analytic: bool = True,
     native: Function | None = None,
     single: bool = False,
+    scatters: bool = False,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
     `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init`,
-    `finish`, `native` and `single`, `Op` for `analytic`.
+    `finish`, `native`, `single` and `scatters`, `Op` for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
         row = name or combine.__name__
         rule = Reduction(
-            init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native, single
-        )
+            init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native, single,
+            scatters,
+        )  # fmt: skip
         return TABLE.enter(
             Op(
                 row,

@@ -194,6 +194,8 @@ class Reduction:
         reduce: what stands for it where arrays are NumPy's, called with five arguments by place.
         native: see `Composite`.
         single: of one element it gives this element, to the bit.
+        scatters: its name is a mode of `scatter_reduce`: what is written at a place is combined by
+            it with what is there.
     """
 
     init: Callable[..., tuple[Any, ...]]
@@ -206,6 +208,7 @@ class Reduction:
     reduce: Callable[..., Any] | None = None
     native: Callable[..., Any] | None = None
     single: bool = False
+    scatters: bool = False
 
 
 @record
@@ -272,7 +275,8 @@ class Scatter:
         domain: `domain(types, **attributes)` -> shape of the loop.
         write: `write(m, load, index, types, **attributes)` -> (target index tuple, value).
         mode: how an element and what is written there are combined: "add", "set" (the last one
-            stays), "prod", "amax" or "amin"; None: the attribute `mode` says it.
+            stays), or the name of a reduction (`Reduction.scatters`); None: the attribute `mode`
+            says it.
         array: `array(xp, *arrays, **attributes)`: the array function; returns a new array.
         native: see `Composite`.
     """
