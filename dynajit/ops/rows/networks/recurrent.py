@@ -58,7 +58,7 @@ class _Arrays:
     tanh = staticmethod(_vecmath.tanh)
 
     def __getattr__(self, name: str) -> Any:
-        function = partial(TABLE[name].rule.array, np)
+        function = partial(getattr(TABLE, name).rule.array, np)
         setattr(self, name, function)
         return function
 
