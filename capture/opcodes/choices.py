@@ -21,7 +21,7 @@ from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.opcodes.variables import load_global
 from dynajit.capture.python.numbers import MANY_BITS, MAX_SCALAR_OPERATIONS, is_size
-from dynajit.capture.values.numbers import ATTEMPT, FUNCTIONS
+from dynajit.capture.values.numbers import ATTEMPT, BOUNDED, FUNCTIONS
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Scalar, Value
 from dynajit.core.records import record
 
@@ -41,15 +41,8 @@ _LOADS: Final = frozenset(
     }
 )
 _IN_ARMS: Final = frozenset({*_LOADS, *_SIGNS, "BINARY_OP", "CALL"})
-#: Functions whose cost and whose results' sizes are bounded, whatever the numbers are: the arm that
-#: is not asked for is computed with numbers that it is not meant for.
-_BOUNDED: Final = {
-    name: function
-    for name, function in FUNCTIONS.items()
-    if name in ("+", "-", "*", "/", "//", "%", "neg", "pos", "abs", "min", "max", "int", "float")
-    or (name.startswith("math.") and name not in ("math.factorial", "math.comb", "math.perm"))
-}
-_NAMES: Final = {id(function): name for name, function in _BOUNDED.items()}
+#: Functions that arms may call: the arm that is not asked for is computed, too.
+_NAMES: Final = {id(function): name for name, function in BOUNDED.items()}
 
 
 @record
@@ -292,7 +285,7 @@ def _function_of_math(machine: Machine, module: Value | None, name: str) -> Step
 def _attempted(name: str, operands: tuple[Operand, ...]) -> Operand:
     """The function of numbers, which may raise."""
     is_comparison = name in ("==", "!=", "<", "<=", ">", ">=")
-    if name not in _BOUNDED and not is_comparison:
+    if name not in BOUNDED and not is_comparison:
         raise _NotPlainError
     if name in ("min", "max") and len(operands) == 1:
         raise _NotPlainError

@@ -15,9 +15,10 @@ from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.library.table import stands_for_calls
 from dynajit.capture.machine import effects
 from dynajit.capture.machine.awaiting import Awaited
+from dynajit.capture.machine.existing import NAMESPACE_MARK
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.heap import Heap
-from dynajit.capture.machine.recording import NAMESPACE_MARK, Recorder
+from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import InstanceDict, Source
 from dynajit.capture.python import given_items

@@ -26,6 +26,7 @@ from dynajit.ir import graph
 from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
+from dynajit.ops.table.op_table import Op
 
 if TYPE_CHECKING:
     from dynajit.capture.machine.recording import Recorder
@@ -558,7 +559,13 @@ def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> 
 
 def _keeps_rest(steps: tuple[Step, ...]) -> bool:
     """True if the rest of the base, and so its history, stays."""
-    return any(step.op.name in ("slice", "select", "diagonal", "index") for step in steps)
+    return any(_leaves_elements_out(step.op) for step in steps)
+
+
+def _leaves_elements_out(op: Op) -> bool:
+    """True for a view that may show some elements of its operand, and others not."""
+    chooses = op.rule.rearranges or op.indices is not None
+    return chooses and op.inputs[0] not in op.rule.shown
 
 
 def _own(recorder: "Recorder", value: graph.Value) -> graph.Value:

@@ -31,15 +31,26 @@ _OF_MATH: Final = {
 #: Results of these are numbers of the operands' class where that is one, whatever they are.
 CLOSED: Final = frozenset({"+", "-", "*"})
 
+#: Those of `builtins` whose cost and whose results' sizes are bounded, whatever the numbers are.
+_BOUNDED_BUILTINS: Final = {function.__name__: function for function in (abs, min, max, int, float)}
+
 _ALL: Final[Mapping[str, Callable[..., Any]]] = {
     **OPERATORS,
     "in": operator.contains, "choose": _capture.choose,
     **{name: getattr(operator, name) for name in SIGNS},
-    "abs": abs, "int": int, "float": float, "round": round, "min": min, "max": max, "pow": pow,
-    "int.bit_length": int.bit_length, "int.bit_count": int.bit_count,
-    "float.is_integer": float.is_integer,
+    **_BOUNDED_BUILTINS, **{function.__name__: function for function in (round, pow)},
+    **{f.__qualname__: f for f in (int.bit_length, int.bit_count, float.is_integer)},
     **_OF_MATH,
 }  # fmt: skip
+
+#: Those of all functions whose cost and whose results' sizes are bounded, whatever the numbers are:
+#: they may be computed with numbers that they are not meant for.
+BOUNDED: Final[Mapping[str, Callable[..., Any]]] = {
+    name: function
+    for name, function in _ALL.items()
+    if name in ("+", "-", "*", "/", "//", "%", "neg", "pos", *_BOUNDED_BUILTINS)
+    or (name in _OF_MATH and name not in ("math.factorial", "math.comb", "math.perm"))
+}
 
 #: In front of the name of a function that gives None where it raises, or one of its operands is
 #: None: it is a part of an expression that is perhaps not asked for.

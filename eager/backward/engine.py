@@ -8,11 +8,9 @@ nodes run unless the graph is retained.
 
 import functools
 import heapq
-import operator
-import sys
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
@@ -21,7 +19,6 @@ from dynajit.core.errors import (
     ArgumentRuntimeError,
     AutogradError,
     AutogradValueError,
-    ShapeError,
     UnsupportedError,
 )
 from dynajit.core.process import _recorder
@@ -32,8 +29,24 @@ from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
+from dynajit.eager.backward.accumulation import (
+    accumulate_between,
+    accumulate_into,
+    accumulate_retained,
+    call_tensor_hooks,
+    run_node_hooks,
+    run_prehooks,
+    run_tensor_hooks,
+)
 from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.backward.present import formulas_mode
+from dynajit.eager.backward.reach import (
+    MSG_HIDDEN_VIEW,
+    edges_of,
+    leading_to,
+    nodes_below,
+    refuse_hidden,
+)
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.handles import BEGUN, HookOfSeveral
 from dynajit.eager.tape.node import (
@@ -42,13 +55,11 @@ from dynajit.eager.tape.node import (
     Node,
     hooks_at,
     made_by,
-    require_arrays,
     resolved,
 )
 from dynajit.ops.functions.shapes.index import stack
 from dynajit.ops.table import overriding
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.result_layouts import dense_strides, order_of
 
 MSG_NO_GRAPH: Final = (
     "element {index} of tensors does not require grad and does not have a grad_fn.  Expected a "
@@ -57,12 +68,6 @@ MSG_NO_GRAPH: Final = (
 MSG_NOT_SCALAR: Final = (
     "grad can be implicitly created only for scalar outputs; the output has shape {shape}.  Pass "
     "gradient= (a tensor of that shape), or reduce first, for example with .sum()."
-)
-MSG_HIDDEN_VIEW: Final = (
-    "the gradient of a view, or of a tensor after a write, is asked for (by grad(), retain_grad() "
-    "or a hook), and a compiled function that took the view, or wrote, computed with it inside, "
-    "where the gradient cannot be seen.  Do that before the compiled function, or put "
-    "dynajit.graph_break() behind it."
 )
 MSG_START_AT_EDGE: Final = (
     "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "
@@ -202,9 +207,9 @@ class _Run:
         """Let gradients be accumulated as soon as they are complete, where somebody waits for that:
         they may travel to other processes while the run goes on.
         """
-        for node in _below(self.pending):
+        for node in nodes_below(self.pending):
             if self.wanted is None or node in self.wanted:
-                for edge in _edges(node):
+                for edge in edges_of(node):
                     if self.is_awaited(edge):
                         self.awaited[id(edge)] = self.awaited.get(id(edge), 0) + 1
 
@@ -224,17 +229,17 @@ class _Run:
             return
         extras = node.extras
         if extras is not None:
-            _run_tensor_hooks(extras, gradients)
-            _retain(extras, gradients, self.create_graph)
+            run_tensor_hooks(extras, gradients)
+            accumulate_retained(extras, gradients, self.create_graph)
         for index in self.captures.get(node, ()):
             self.captured[id(node), index] = gradients[index]
         if self.wanted is not None and node not in self.wanted:
             if self.accumulates and extras is not None:  # the gradient of its result is chosen
-                gradients = _run_prehooks(extras, gradients)
-                _run_node_hooks(extras, [None] * len(node.edges), gradients)
+                gradients = run_prehooks(extras, gradients)
+                run_node_hooks(extras, [None] * len(node.edges), gradients)
             return
         if extras is not None and extras.prehooks:
-            gradients = _run_prehooks(extras, gradients)
+            gradients = run_prehooks(extras, gradients)
         parts = self.parts(node, gradients) if self.awaited else None
         if parts is not None:
             self.run_parts(node, parts)
@@ -242,7 +247,7 @@ class _Run:
         if self.wanted is None and self.leaves is None:
             wanted = [edge is not None for edge in node.edges]
         else:
-            wanted = [self.is_used(edge) for edge in _edges(node)]
+            wanted = [self.is_used(edge) for edge in edges_of(node)]
         try:
             if self.is_plain:
                 results = node.apply(gradients, wanted)
@@ -252,7 +257,7 @@ class _Run:
             self.give_up(node, gradients, wanted)
             raise
         if extras is not None and extras.hooks:
-            results = _run_node_hooks(extras, results, gradients)
+            results = run_node_hooks(extras, results, gradients)
         if not self.keep:
             node.release()
         del gradients
@@ -262,7 +267,7 @@ class _Run:
                 self.send(edge, node.indices[position], results[position])
         if self.awaited:
             results = None  # type: ignore[assignment]  # leaves may own what was theirs
-            self.settle(_edges(node))
+            self.settle(edges_of(node))
 
     def parts(self, node: Node, gradients: list[Any]) -> Any:
         """The gradients of a node's inputs in several goes, where it gives them so and somebody
@@ -284,7 +289,7 @@ class _Run:
                 edge = node.edges[position]
                 if result is not None and edge is not None:
                     self.send(edge, node.indices[position], result)
-            edges = [_edges(node)[position] for position, _ in part]
+            edges = [edges_of(node)[position] for position, _ in part]
             result = part = None
             self.settle(edges)
         if not self.keep:
@@ -325,7 +330,7 @@ class _Run:
         self.awaited = {}  # there are other edges now: leaves wait for the end
         self.known_to_come = None
         came = [index for index, gradient in enumerate(gradients) if gradient is not None]
-        wanted = [self.is_used(edge) for edge in _edges(node)]
+        wanted = [self.is_used(edge) for edge in edges_of(node)]
         try:
             node.unfold(came, wanted)
         except AutogradError:
@@ -336,7 +341,7 @@ class _Run:
             self.captures.setdefault(target, set()).add(place)
         if self.wanted is not None:
             roots = [resolved(node, index) for index in came]
-            self.wanted |= _leading_to(roots, self.captures, self.leaves or set())
+            self.wanted |= leading_to(roots, self.captures, self.leaves or set())
         for index in came:
             self.send(node, index, gradients[index])
 
@@ -400,7 +405,7 @@ class _Run:
             node = stack.pop()
             if self.wanted is not None and node not in self.wanted:
                 continue
-            for edge in _edges(node):
+            for edge in edges_of(node):
                 if self.is_used(edge) and id(edge) not in found:
                     found.add(id(edge))
                     if isinstance(edge, Node):
@@ -410,13 +415,13 @@ class _Run:
         """The end of one leaf, to which no further gradient comes."""
         leaf, gradient = self.leaf_gradients.pop(key)
         if leaf.hooks:
-            gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
+            gradient = call_tensor_hooks(leaf.hooks.values(), gradient)
         if not accumulate:
             self.captured[id(leaf), -1] = gradient
             return
         extras = hooks_at(leaf) if BEGUN.accumulators else None
         if extras is not None:
-            arrived = _accumulate_between(leaf, gradient, extras, self.create_graph)
+            arrived = accumulate_between(leaf, gradient, extras, self.create_graph)
         elif leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
             accumulate_into(leaf, gradient, self.create_graph)
         del gradient
@@ -424,9 +429,17 @@ class _Run:
             if hook(leaf) is not None:
                 raise AutogradError("Tensor post accumulate grad hooks should return None.")
         if extras is not None:
-            _run_node_hooks(extras, (), arrived)
+            run_node_hooks(extras, (), arrived)
         for watcher in tuple(WATCHERS.get(key, ())):
             watcher.arrived(leaf)
+
+
+def _may_write(edge: Any) -> bool:
+    """Whether the program is called when the gradient of a leaf is complete."""
+    if edge is None or isinstance(edge, Node):
+        return False
+    own = edge.hooks or edge.__dict__.get("_post_accumulate_hooks")
+    return bool(own) or hooks_at(edge) is not None
 
 
 def _apply_recorded(
@@ -436,159 +449,6 @@ def _apply_recorded(
     with recorded(Kind.NODE, node.name()):
         results: Sequence[Any] = apply(node, gradients, wanted)
         return results
-
-
-def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
-    """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
-    before = leaf.grad
-    is_dense = gradient._has_array and (before is None or before._has_array)
-    if leaf._has_array:
-        require_arrays((gradient,))
-    if create_graph or not is_dense or _tensor.has_levels():
-        leaf.grad = gradient if before is None else TABLE.add(before, gradient)
-        return
-    if before is None:
-        leaf.grad = _own(gradient, leaf.array if leaf.layout is strided else gradient.array)
-        return
-    if before.requires_grad or before._is_mirrored or not any_arrays.is_writable(before.array):
-        leaf.grad = _tensor.wrap(any_arrays.added(before.array, gradient.array))
-        return
-    any_arrays.add_into(before.array, gradient.array)
-    _tensor.bump_version(before)
-
-
-def _accumulate_between(leaf: Any, gradient: Any, extras: Any, create_graph: bool) -> list[Any]:
-    """Accumulate what the hooks before it leave; what those behind it see: the first gradient is
-    `.grad` by then."""
-    arrived = _run_prehooks(extras, [gradient])
-    is_first = leaf.requires_grad and leaf.grad is None
-    if leaf.requires_grad and arrived[0] is not None:
-        accumulate_into(leaf, arrived[0], create_graph)
-    return [leaf.grad] if is_first else arrived
-
-
-def _references_in_three_calls(value: Any) -> int:
-    return _references_in_two_calls(value)
-
-
-def _references_in_two_calls(value: Any) -> int:
-    return sys.getrefcount(value)
-
-
-def _known_references() -> tuple[int, int]:
-    """How many references an object has that one local holds: passed on twice; not passed on.
-
-    Measured: from 3.14 on a call may borrow what a local of its caller holds.
-    """
-    value = object()
-    return _references_in_three_calls(value), sys.getrefcount(value)
-
-
-# References to a gradient that only `finish_leaf`, `accumulate_into` and `_own` know, and to an
-# object that only `_own` knows. More means that somebody else holds it.
-_KNOWN_REFERENCES, _LOCAL_REFERENCES = _known_references()
-
-
-def _owns_memory(array: Any) -> bool:
-    """True unless the memory belongs to another array, or to somebody unknown.
-
-    Arrays that compiled programs make lie in blocks, which say that they serve one array.
-    """
-    return array.base is None or getattr(type(array.base), "serves_one_array", False)
-
-
-def _strides_like(leaf: Any) -> tuple[int, ...] | None:
-    """Strides of the gradient of an array that does not lie row by row: its own, where it leaves no
-    gaps; None for row by row."""
-    shape, strides = tuple(leaf.shape), any_arrays.strides_of(leaf)
-    dense = dense_strides(shape, order_of(shape, [(shape, strides)]))
-    return dense if _are_same(shape, dense, strides) else None
-
-
-def _are_same(shape: Any, strides: Any, others: Any) -> bool:
-    return all(n == 1 or a == b for n, a, b in zip(shape, strides, others, strict=True))
-
-
-def _own(gradient: Any, leaf: Any) -> Any:
-    """A gradient whose array nobody else can write to: itself if unshared, else a copy; laid out as
-    the array of the leaf, or row by row where that has gaps."""
-    strides = None if leaf.flags.c_contiguous else _strides_like(leaf)
-    shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
-    array = gradient._memory
-    if gradient._is_mirrored:
-        shared, array = True, gradient.array
-    if (
-        shared
-        or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field
-        or not _owns_memory(array)
-        or strides is not None
-        or not array.flags.c_contiguous
-        or not any_arrays.is_writable(array)
-    ):
-        if strides is None:
-            return _tensor.wrap(any_arrays.row_major(array))
-        return _tensor.wrap(any_arrays.laid_out(array, strides))
-    return gradient
-
-
-def _call_tensor_hooks(hooks: Iterable[Any], gradient: Any) -> Any:
-    for hook in list(hooks):
-        replaced = hook(gradient)
-        if replaced is None:
-            continue
-        if not isinstance(replaced, TensorBase):
-            raise ArgumentError(
-                f"a tensor hook returned {type(replaced).__name__}.  Expected a Tensor or None."
-            )
-        if tuple(replaced.shape) != tuple(gradient.shape):
-            raise ShapeError(
-                f"a tensor hook has changed the size of the gradient from {list(gradient.shape)} "
-                f"to {list(replaced.shape)}.  Expected the same shape."
-            )
-        gradient = replaced
-    return gradient
-
-
-def _run_tensor_hooks(extras: Any, gradients: list[Any]) -> None:
-    for index, hooks in extras.tensor_hooks.items():
-        if gradients[index] is not None:
-            gradients[index] = _call_tensor_hooks(hooks.values(), gradients[index])
-            continue
-        for hook in list(hooks.values()):
-            if isinstance(hook, HookOfSeveral):
-                hook(None)
-
-
-def _retain(extras: Any, gradients: list[Any], create_graph: bool) -> None:
-    for index, reference in extras.retained.items():
-        tensor = reference()
-        if tensor is not None and gradients[index] is not None:
-            accumulate_into(tensor, gradients[index], create_graph)
-
-
-def _run_prehooks(extras: Any, gradients: list[Any]) -> list[Any]:
-    for hook in list(extras.prehooks.values()):
-        replaced = hook(tuple(gradients))
-        if replaced is not None:
-            gradients = list(_as_tuple(replaced, len(gradients), "prehook"))
-    return gradients
-
-
-def _run_node_hooks(extras: Any, results: Sequence[Any], gradients: list[Any]) -> Sequence[Any]:
-    for hook in list(extras.hooks.values()):
-        replaced = hook(tuple(results), tuple(gradients))
-        if replaced is not None:
-            results = _as_tuple(replaced, len(results), "hook")
-    return results
-
-
-def _as_tuple(value: Any, count: int, what: str) -> tuple[Any, ...]:
-    found = value if isinstance(value, tuple) else (value,)
-    if len(found) != count:
-        raise AutogradError(
-            f"a node's {what} returned {len(found)} gradients.  Expected {count}, or None."
-        )
-    return found
 
 
 def backward(
@@ -785,9 +645,9 @@ def _prepare(
                 made, place = made_by(tensor)
                 captures.setdefault(made, set()).add(place)
         roots = [made_by(t) for t in outputs]
-        wanted = _leading_to(roots, captures, leaves)
+        wanted = leading_to(roots, captures, leaves)
         if BEGUN.unfolding:
-            _refuse_hidden(roots, captures)
+            refuse_hidden(roots, captures)
     run = _Run(create_graph, keep, wanted, captures, leaves)
     for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
         if not tensor.requires_grad:
@@ -797,118 +657,6 @@ def _prepare(
         if node is not None or leaves is None or id(tensor) in leaves:
             run.send(target, tensor.output_index, start)
     return run
-
-
-_age = operator.attrgetter("sequence")
-
-
-def _leading_to(
-    roots: Iterable[tuple[Node | None, int]], captures: dict[Node, set[int]], leaves: set[int]
-) -> set[Node]:
-    """The nodes below `roots` (node, output) that lead to captured nodes or chosen leaves.
-
-    Of a node that knows which inputs an output reaches, only the outputs that are met count.
-    """
-    met: dict[Node, set[int]] = {}
-    stack = [(node, index) for node, index in roots if node is not None]
-    while stack:
-        node, index = stack.pop()
-        outputs = met.get(node)
-        if outputs is None:
-            met[node] = {index}
-        elif not node.reached or index in outputs:
-            continue
-        else:
-            outputs.add(index)
-        if node.reached:
-            stack += [end for end in _ends(node, (index,)) if isinstance(end[0], Node)]
-            continue
-        for edge, place in zip(_edges(node), node.indices, strict=True):
-            if isinstance(edge, Node):
-                stack.append((edge, place))
-    leading = {
-        node
-        for node in met
-        if node.may_hide and any(view in captures for view, _ in node.hidden_views())
-    }
-    by_output: dict[Node, set[int]] = {}  # of nodes that know which inputs an output reaches
-
-    def leads(edge: Any, place: int) -> bool:
-        if not isinstance(edge, Node):
-            return id(edge) in leaves
-        if any(i == place or edge.hides(i, (place,)) for i in captures.get(edge, ())):
-            return True
-        return edge in leading and (edge not in by_output or place in by_output[edge])
-
-    for node in sorted(met, key=_age):
-        if not node.reached:
-            ends = (resolved(*end) for end in zip(node.edges, node.indices, strict=True))
-            if any(leads(*end) for end in ends):
-                leading.add(node)
-            continue
-        found = {o for o in met[node] if any(leads(*end) for end in _ends(node, (o,)))}
-        if found and node not in leading:
-            leading.add(node)
-            by_output[node] = found
-    return leading
-
-
-def _refuse_hidden(roots: Sequence[tuple[Node | None, int]], captures: Collection[Node]) -> None:
-    """Refuse the gradient of a view of what an unfolded node stands for: those operations have
-    computed with another tensor of the same elements.
-
-    Raises:
-        AutogradError: gradients would pass by it.
-    """
-    below: set[Node] | None = None
-    for view in captures:
-        node: Any = view
-        while isinstance(node, Node) and node.unfolded is None:
-            node = node.edges[0] if node.edges else None
-        if not isinstance(node, Node):
-            continue
-        below = _below(node for node, _ in roots) if below is None else below
-        for output, (place, _) in enumerate(node.unfolded or ()):
-            if place in below and any(hidden is view for hidden, _ in node.hidden_views([output])):
-                raise AutogradError(MSG_HIDDEN_VIEW)
-
-
-def _ends(node: Node, outputs: Iterable[int]) -> list[tuple[Any, int]]:
-    """Where gradients go that these outputs of a node send on."""
-    positions = set().union(*(node.reached[output] for output in outputs))
-    return [resolved(node.edges[i], node.indices[i]) for i in sorted(positions)]
-
-
-def _may_write(edge: Any) -> bool:
-    """Whether the program is called when the gradient of a leaf is complete."""
-    if edge is None or isinstance(edge, Node):
-        return False
-    own = edge.hooks or edge.__dict__.get("_post_accumulate_hooks")
-    return bool(own) or hooks_at(edge) is not None
-
-
-def _below(roots: Iterable[Node | None]) -> set[Node]:
-    """The nodes that are reached from `roots`, and these."""
-    found: set[Node] = set()
-    stack = [root for root in roots if root is not None]
-    while stack:
-        node = stack.pop()
-        if node in found:
-            continue
-        found.add(node)
-        stack.extend([edge for edge in _edges(node) if isinstance(edge, Node)])
-    return found
-
-
-def _edges(node: Node) -> Sequence[Any]:
-    """Where the gradients of a node's inputs go."""
-    edges = node.edges
-    if not BEGUN.unfolding:
-        return edges
-    for edge in edges:
-        if isinstance(edge, Node) and edge.unfolded is not None:
-            return [resolved(e, i)[0] for e, i in zip(edges, node.indices, strict=True)]
-    return edges
 
 
 def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import handle
 from dynajit.ops.calls import autocast_words
 from dynajit.ops.calls.arguments import is_operand
+from dynajit.ops.methods.methods import OF_OPERATORS
 from dynajit.ops.native._library_call import ask_no_class
 from dynajit.ops.table import overriding
 
@@ -141,7 +142,7 @@ def _collect(tensor: type, name: str, member: Any) -> None:
     if isinstance(member, FunctionType):
         if getattr(tensor, member.__name__, None) is not member:
             member.__name__ = name  # what programs read of `func`
-        called = getattr(tensor, overriding.OF_OPERATORS.get(name, name))
+        called = getattr(tensor, OF_OPERATORS.get(name, name))
         overriding.collect(member, called, tensor)
     elif isinstance(member, property):
         for function, called in ((member.fget, member.__get__), (member.fset, member.__set__)):

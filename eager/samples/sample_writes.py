@@ -24,9 +24,8 @@ from dynajit.ops.calls.arguments import fitting
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.shapes.index import refuse_other_dtype
-from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.methods.methods import BINARY_OPERATORS, TensorMethods
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.overriding import BINARY_OPERATORS
 
 _SET = "tensor[...] = value"
 

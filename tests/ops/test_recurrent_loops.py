@@ -60,9 +60,9 @@ def test_steps_and_slopes_are_those_of_numpy(
     packed = lengths(sizes) if is_packed else None
     given = operands(mode, sizes, packed, dtype)
     options = (mode.removeprefix("projected "), packed, is_reversed, False)
-    states = recurrent._states(recurrent._Arrays, options[0], given, *options[1:])
+    states = recurrent._states(recurrent._ARRAYS, options[0], given, *options[1:])
     g = np.cos(np.arange(states.size, dtype=dtype)).reshape(states.shape)
-    slopes = recurrent._slopes(recurrent._Arrays, options[0], g, states, given, *options[1:])
+    slopes = recurrent._slopes(recurrent._ARRAYS, options[0], g, states, given, *options[1:])
 
     for function, expected, arrays in (
         (_recurrent.states, states, tuple(given)),
@@ -89,7 +89,7 @@ def test_gates_that_are_kept_give_the_slopes_of_those_computed_again(
         _recurrent.states((*given,), *plain, 1),
         _recurrent.states((*given,), *keeping, 1),
     )
-    expected = recurrent._states(recurrent._Arrays, mode, given, packed, is_reversed, True)
+    expected = recurrent._states(recurrent._ARRAYS, mode, given, packed, is_reversed, True)
     np.testing.assert_array_equal(states, kept[..., : states.shape[-1]])
     np.testing.assert_allclose(kept, expected, 1e-11, 1e-11)
 
@@ -97,7 +97,7 @@ def test_gates_that_are_kept_give_the_slopes_of_those_computed_again(
     slopes = _recurrent.slopes((g, states, *given), *plain, 1)
     found = _recurrent.slopes((g, kept, *given[1:]), *keeping, 1)
     rows = recurrent._slopes(
-        recurrent._Arrays, mode, g, expected, given[1:], packed, is_reversed, True
+        recurrent._ARRAYS, mode, g, expected, given[1:], packed, is_reversed, True
     )
     np.testing.assert_allclose(found, slopes, 1e-11, 1e-11)
     np.testing.assert_allclose(found, rows, 1e-11, 1e-11)
@@ -158,7 +158,7 @@ def test_nan_and_infinity_are_those_of_numpy() -> None:
         given[0][1, 0], given[0][2, 1], given[0][1, 2] = np.nan, np.inf, -np.inf
         options = (mode.removeprefix("projected "), None, False, False)
         with np.errstate(all="ignore"):
-            expected = recurrent._states(recurrent._Arrays, options[0], given, *options[1:])
+            expected = recurrent._states(recurrent._ARRAYS, options[0], given, *options[1:])
         found = _recurrent.states(tuple(given), *options, 1)
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
         assert np.isnan(found[1:, 0]).any()

@@ -294,7 +294,7 @@ def _answers(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
 def _accumulate(
     machine: Machine, leaf: TensorValue, gradient: graph.Value, is_recorded: bool
 ) -> None:
-    """`leaf.grad += gradient`, as `eager.backward.engine.accumulate_into`."""
+    """`leaf.grad += gradient`, as `eager.backward.accumulation.accumulate_into`."""
     before = grad_of(machine, leaf)
     if is_none(machine, before):
         made = gradient if is_recorded else _own(machine, leaf, gradient)

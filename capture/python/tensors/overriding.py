@@ -31,6 +31,7 @@ from dynajit.capture.values.symbolic import NOT_IMPLEMENTED, Known, Value, const
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import lookup
 from dynajit.eager import Tensor
+from dynajit.ops.methods.methods import OF_OPERATORS
 from dynajit.ops.native._library_call import LibraryFunction
 from dynajit.ops.table import overriding
 
@@ -120,7 +121,7 @@ def overridden_method(
         inner = [v for v in args if isinstance(v, (TupleValue, ListValue))]
         if not _asked(machine, inner):
             return None
-    func = getattr(Tensor, overriding.OF_OPERATORS.get(name, name))
+    func = getattr(Tensor, OF_OPERATORS.get(name, name))
     return (yield from overridden(machine, func, [receiver, *args], keywords))
 
 

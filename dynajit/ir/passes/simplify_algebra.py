@@ -3,11 +3,13 @@
 Only identities that hold for every value are used, NaN, infinities, -0 and integer overflow
 included. Not among them: x * 0 for floats (NaN, inf, -0), x + 0 for floats (-0 becomes 0),
 x - x, pow(x, 0.5) (differs from sqrt at -0 and -inf), division by a number that is no power of
-two. The rules are at the end of the file, by the name of the row that they simplify.
+two. Most rules follow from facts of the row (`_of_facts`); those that belong to a single row are
+at the end of the file, by its name.
 """
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.records import record
@@ -15,11 +17,11 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
-from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
+from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ir.refusals import Refusals
 from dynajit.ir.uniform import uniform_value, with_literals
-from dynajit.ops.table.op_table import TABLE, Op
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 
 def simplify_algebra(graph: Graph) -> Graph:
@@ -116,7 +118,7 @@ class _Simplifier(Builder):
 
     def simplified(self, call: Call) -> Value | None:
         """What the first fitting rule makes of a call; None if none fits."""
-        for rule in RULES.get(call.op.name, ()):
+        for rule in _rules_of(call.op):
             mark = self.snapshot()
             found = rule(call)
             if isinstance(found, Value) and _is_same_type(found.type, call.type):
@@ -169,32 +171,52 @@ def _changes_memory(
 # rules
 
 
-def _drop_neutral(position: int, neutral: Callable[[Any, DType], bool]) -> Rule:
+@functools.lru_cache(maxsize=512)  # rows of programs come and go
+def _rules_of(op: Op) -> tuple[Rule, ...]:
+    """The rules that simplify calls of a row, those that say most first."""
+    return (*_of_facts(op), *RULES.get(op.name, ()))
+
+
+def _of_facts(op: Op) -> Iterator[Rule]:
+    if op.same is not None:
+        yield _same
+    if op.twice is not None:
+        yield _once
+    for name, is_neutral in op.neutral.items():
+        yield _drop_neutral(op.inputs.index(name), is_neutral)
+    if op.kind is Kind.REDUCTION and op.rule.single:
+        yield _single_element
+    if op.kind is Kind.MOVEMENT and op.rule.view and op.rule.rearranges:
+        yield _rearranged_full
+
+
+def _same(call: Call) -> Any:
+    """x: the driver accepts it only if the type is the same."""
+    assert call.op.same is not None
+    return call.x if call.op.same(**call.attributes) else None
+
+
+def _once(call: Call) -> Any:
+    """One call, or none, for a call on the result of one of the same row."""
+    inner = call.inner(call.op.name)
+    if inner is None:
+        return None
+    assert call.op.twice is not None
+    x = as_operand(call.builder, inner.args[0])
+    attributes = call.op.twice(inner.attributes, call.attributes)
+    return x if attributes is None else call.op(x, **attributes)
+
+
+def _drop_neutral(position: int, is_neutral: Callable[[Any, DType], bool]) -> Rule:
     """x for `op(x, n)`, where argument `position` is a neutral number."""
 
     def rule(call: Call) -> Any:
         number = call.number(position)
         if number is None or not isinstance(call.type, TensorType):
             return None
-        return call.operand(1 - position) if neutral(number, call.type.dtype) else None
+        return call.operand(1 - position) if is_neutral(number, call.type.dtype) else None
 
     return rule
-
-
-def _is_neutral_to_add(number: Any, dtype: DType) -> bool:
-    """0 for integers; -0 for floats: -0 + 0 is 0, so 0 is not neutral there."""
-    if dtype.category is Category.FLOATING:
-        return isinstance(number, float) and literal_key(number) == literal_key(-0.0)
-    return bool(number == 0) and dtype.category is Category.INTEGER
-
-
-def _is_neutral_to_subtract(number: Any, dtype: DType) -> bool:
-    """0, but not -0: -0 - -0 is 0."""
-    return bool(number == 0) and literal_key(number) != literal_key(-0.0)
-
-
-def _is_one(number: Any, dtype: DType) -> bool:
-    return bool(number == 1)
 
 
 def _is_zero_product(call: Call) -> Any:
@@ -206,36 +228,12 @@ def _is_zero_product(call: Call) -> Any:
     return _full(call, 0)
 
 
-def _cancel(inner: str) -> Rule:
-    """x for `op(inner(x))`."""
-
-    def rule(call: Call) -> Any:
-        found = call.inner(inner)
-        return None if found is None else as_operand(call.builder, found.args[0])
-
-    return rule
-
-
-def _absorb(inner: str) -> Rule:
-    """`op(x)` for `op(inner(x))`."""
-
-    def rule(call: Call) -> Any:
-        found = call.inner(inner)
-        if found is None:
-            return None
-        return call.op(as_operand(call.builder, found.args[0]), **call.attributes)
-
-    return rule
-
-
-def _signed(rule: Rule) -> Rule:
-    """`rule` where negation does not wrap around: not for unsigned integers."""
-
-    def guarded(call: Call) -> Any:
-        is_signed = isinstance(call.type, TensorType) and call.type.dtype.is_signed
-        return rule(call) if is_signed else None
-
-    return guarded
+def _unsigned_magnitude(call: Call) -> Any:
+    """`abs(x)` for `abs(-x)`, where negation does not wrap around: not for unsigned integers."""
+    inner = call.inner("neg")
+    if inner is None or not isinstance(call.type, TensorType) or not call.type.dtype.is_signed:
+        return None
+    return call.op(as_operand(call.builder, inner.args[0]))
 
 
 def _square(call: Call) -> Any:
@@ -253,11 +251,6 @@ def _multiply_by_inverse(call: Call) -> Any:
     mantissa, exponent = math.frexp(number)
     # Both c and 1 / c stay normal float32 numbers within this range of exponents.
     return TABLE.mul(call.x, 1 / number) if abs(mantissa) == 0.5 and abs(exponent) < 100 else None
-
-
-def _same(call: Call) -> Any:
-    """x: the driver accepts it only if the type is the same."""
-    return call.x
 
 
 def _source(call: Call) -> Any:
@@ -303,24 +296,6 @@ _MANTISSA_BITS: Final = {
     dtypes.float32: 24,
     dtypes.float64: 53,
 }
-
-
-def _permute_of_permute(call: Call) -> Any:
-    inner = call.inner("permute")
-    if inner is None:
-        return None
-    first, second = inner.attributes["dims"], call.attributes["dims"]
-    x = as_operand(call.builder, inner.args[0])
-    return TABLE.permute(x, dims=tuple(first[d] for d in second))
-
-
-def _identity_permute(call: Call) -> Any:
-    return call.x if call.attributes["dims"] == tuple(range(len(call.type.shape))) else None
-
-
-def _whole_slice(call: Call) -> Any:
-    """x for a slice of everything: the same shape with positive steps."""
-    return call.x if all(step == 1 for step in call.attributes["step"]) else None
 
 
 def _written_slice(call: Call) -> Any:
@@ -413,36 +388,16 @@ def _single_term(call: Call) -> Any:
 
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
-    "add": (_drop_neutral(0, _is_neutral_to_add), _drop_neutral(1, _is_neutral_to_add)),
-    "sub": (_drop_neutral(1, _is_neutral_to_subtract),),
-    "mul": (_drop_neutral(0, _is_one), _drop_neutral(1, _is_one), _is_zero_product),
-    "div": (_drop_neutral(1, _is_one), _multiply_by_inverse),
-    "pow": (_drop_neutral(1, _is_one), _square),
-    "neg": (_cancel("neg"),),
-    "abs": (_absorb("abs"), _signed(_absorb("neg"))),
-    "relu": (_absorb("relu"),),
-    "logical_not": (_cancel("logical_not"),),
-    "bitwise_not": (_cancel("bitwise_not"),),
+    "mul": (_is_zero_product,),
+    "div": (_multiply_by_inverse,),
+    "pow": (_square,),
+    "abs": (_unsigned_magnitude,),
     "where": (_known_choice,),
-    "cast": (_same, _cast_of_cast),
-    "reshape": (_same, _absorb("reshape"), _rearranged_full),
-    "permute": (_identity_permute, _permute_of_permute, _rearranged_full),
-    "expand": (_same, _absorb("expand"), _rearranged_full),
-    "slice": (_whole_slice, _rearranged_full, _written_slice),
+    "cast": (_cast_of_cast,),
+    "slice": (_written_slice,),
     "slice_scatter": (_unchanged_slice, _overwritten_slice),
-    "select": (_rearranged_full,),
-    "detach": (_same,),
-    "clone": (_same,),
-    "laid_out": (_same,),
     "overwrite": (_source,),
     "overwrite_unrecorded": (_source,),
     "cat": (_single_input,),
     "sum": (_single_term,),
-    "prod": (_single_element,),
-    "amax": (_single_element,),
-    "amin": (_single_element,),
-    "largest": (_single_element,),
-    "smallest": (_single_element,),
-    "farthest": (_single_element,),
-    "unchanged_by": (_same,),
 }

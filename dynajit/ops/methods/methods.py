@@ -8,9 +8,10 @@ Most methods are library functions whose first parameter is the tensor: those th
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.errors import DTypeError, DTypeTypeError
+from dynajit.core.operators import BINARY, SYMBOLS
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import placing
 from dynajit.ops.calls.arguments import NUMBERS, dim_of, is_operand, is_tensor, operand
@@ -148,6 +149,28 @@ class Operators:
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(indices.unbind(self, 0))
+
+
+#: Operators that PyTorch names by their own methods, not by the method that does the same.
+_OF_ITSELF = frozenset({"floordiv", "pow", "and", "or", "xor", "lshift", "rshift", "eq"})
+
+BINARY_OPERATORS: Final = {
+    **{f"__{way}{name}__": f"__{way}{name}__" for name in BINARY for way in ("", "r")},
+    "__eq__": "__eq__",
+    **{
+        f"__{row.operator}__": row.name
+        for row in TABLE
+        if row.operator in SYMBOLS and row.operator not in _OF_ITSELF
+    },
+    **{"__radd__": "add", "__rmul__": "mul"},
+}
+"""Binary operators -> the method that PyTorch names for them."""
+
+OF_OPERATORS: Final = {
+    **BINARY_OPERATORS,
+    **{"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_"},
+}
+"""The same with those that write in place."""
 
 
 class ShapeMethods(FunctionMethods):

@@ -5,26 +5,22 @@ integer that does not fit wraps into it, as in PyTorch. None has a derivative. S
 2.x documentation of `torch.<name>`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from dynajit.core.types import dtypes
-from dynajit.ops.table import intervals
+from dynajit.ops.table import identities, intervals
 from dynajit.ops.table.families import (
     COMPARISON,
     INTEGRAL,
     INTEGRAL_NUMERIC,
     LOGICAL,
     ORDERING,
+    Decorator,
     pointwise,
 )
 from dynajit.ops.table.scalar import InPython, Result, is_on_gpu, scalar
-
-#: C templates.
-_BOTH: Final = "((({0}) != 0) & (({1}) != 0))"
-_EITHER: Final = "((({0}) != 0) | (({1}) != 0))"
-_ONE: Final = "((({0}) != 0) ^ (({1}) != 0))"
 
 
 @pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True, numpy_name="equal", operator="eq")
@@ -65,30 +61,28 @@ def ge(m: Any, x: Any, y: Any) -> Any:
     return x >= y
 
 
-@pointwise(
-    dtype=LOGICAL,
-    scalar=scalar(np.logical_and, result=Result.BOOL, floating=_BOTH, integer=_BOTH, commutes=True),
-)
+def _truth(function: np.ufunc, operator: str) -> Decorator:
+    """A row of two truth values, with the operator by which C combines them."""
+    text = f"((({{0}}) != 0) {operator} (({{1}}) != 0))"
+    return pointwise(
+        dtype=LOGICAL,
+        scalar=scalar(function, result=Result.BOOL, floating=text, integer=text, commutes=True),
+    )
+
+
+@_truth(np.logical_and, "&")
 def logical_and(m: Any, x: Any, y: Any) -> Any:
     """Both are true (not 0; NaN is true). Shape: broadcast. Dtype: bool."""
     return m.logical_and(x, y)
 
 
-@pointwise(
-    dtype=LOGICAL,
-    scalar=scalar(
-        np.logical_or, result=Result.BOOL, floating=_EITHER, integer=_EITHER, commutes=True
-    ),
-)
+@_truth(np.logical_or, "|")
 def logical_or(m: Any, x: Any, y: Any) -> Any:
     """Either is true (not 0; NaN is true). Shape: broadcast. Dtype: bool."""
     return m.logical_or(x, y)
 
 
-@pointwise(
-    dtype=LOGICAL,
-    scalar=scalar(np.logical_xor, result=Result.BOOL, floating=_ONE, integer=_ONE, commutes=True),
-)
+@_truth(np.logical_xor, "^")
 def logical_xor(m: Any, x: Any, y: Any) -> Any:
     """Exactly one is true (not 0; NaN is true). Shape: broadcast. Dtype: bool."""
     return m.logical_xor(x, y)
@@ -99,46 +93,43 @@ def logical_xor(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(
         np.logical_not, result=Result.BOOL, floating="(({0}) == 0)", integer="(({0}) == 0)"
     ),
+    twice=identities.undone,
 )
 def logical_not(m: Any, x: Any) -> Any:
     """x is 0. Shape: as x. Dtype: bool."""
     return m.logical_not(x)
 
 
-@pointwise(
-    dtype=INTEGRAL,
-    takes=dtypes.UNSIGNED,
-    scalar=scalar(np.bitwise_and, floating=None, integer="(({t})(({0}) & ({1})))", commutes=True),
-    operator="and",
-    of_bools="logical_and",
-    interval=intervals.of_bits,
-)
+def _bits(operator: str, text: str) -> Decorator:
+    """A row of the bits of two integers: an operator of Python's, and how C writes it."""
+    return pointwise(
+        dtype=INTEGRAL,
+        takes=dtypes.UNSIGNED,
+        scalar=scalar(
+            getattr(np, f"bitwise_{operator}"),
+            floating=None,
+            integer=f"(({{t}})(({{0}}) {text} ({{1}})))",
+            commutes=True,
+        ),
+        operator=operator,
+        of_bools=f"logical_{operator}",
+        interval=intervals.of_bits,
+    )
+
+
+@_bits("and", "&")
 def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     """Bits set in both. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_and(x, y)
 
 
-@pointwise(
-    dtype=INTEGRAL,
-    takes=dtypes.UNSIGNED,
-    scalar=scalar(np.bitwise_or, floating=None, integer="(({t})(({0}) | ({1})))", commutes=True),
-    operator="or",
-    of_bools="logical_or",
-    interval=intervals.of_bits,
-)
+@_bits("or", "|")
 def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     """Bits set in either. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_or(x, y)
 
 
-@pointwise(
-    dtype=INTEGRAL,
-    takes=dtypes.UNSIGNED,
-    scalar=scalar(np.bitwise_xor, floating=None, integer="(({t})(({0}) ^ ({1})))", commutes=True),
-    operator="xor",
-    of_bools="logical_xor",
-    interval=intervals.of_bits,
-)
+@_bits("xor", "^")
 def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     """Bits set in one only. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_xor(x, y)
@@ -150,6 +141,7 @@ def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     operator="invert",
     of_bools="logical_not",
     interval=lambda a: (~a[1], ~a[0]),
+    twice=identities.undone,
 )
 def bitwise_not(m: Any, x: Any) -> Any:
     """Every bit flipped; for bool the negation. Shape, dtype: as x, bool or integer."""
@@ -200,45 +192,30 @@ def right_shift(m: Any, x: Any, y: Any) -> Any:
     return m.right_shift(x, y)
 
 
-@pointwise(
-    dtype=COMPARISON,
-    takes=dtypes.STORED,
-    scalar=scalar(
-        np.isnan, result=Result.BOOL, floating="(({0}) != ({0}))", integer="0", math=InPython()
-    ),
-)
+def _of_floats(function: np.ufunc, floating: str, integer: str) -> Decorator:
+    """A row that tells floats apart, with C templates; integers are all alike."""
+    return pointwise(
+        dtype=COMPARISON,
+        takes=dtypes.STORED,
+        scalar=scalar(
+            function, result=Result.BOOL, floating=floating, integer=integer, math=InPython()
+        ),
+    )
+
+
+@_of_floats(np.isnan, "(({0}) != ({0}))", "0")
 def isnan(m: Any, x: Any) -> Any:
     """True at NaN; False for integers. Shape: as x. Dtype: bool."""
     return m.isnan(x)
 
 
-@pointwise(
-    dtype=COMPARISON,
-    takes=dtypes.STORED,
-    scalar=scalar(
-        np.isinf,
-        result=Result.BOOL,
-        floating="(fabs{f}({0}) == (({t})INFINITY))",
-        integer="0",
-        math=InPython(),
-    ),
-)
+@_of_floats(np.isinf, "(fabs{f}({0}) == (({t})INFINITY))", "0")
 def isinf(m: Any, x: Any) -> Any:
     """True at both infinities; False for integers. Shape: as x. Dtype: bool."""
     return m.isinf(x)
 
 
-@pointwise(
-    dtype=COMPARISON,
-    takes=dtypes.STORED,
-    scalar=scalar(
-        np.isfinite,
-        result=Result.BOOL,
-        floating="(fabs{f}({0}) < (({t})INFINITY))",
-        integer="1",
-        math=InPython(),
-    ),
-)
+@_of_floats(np.isfinite, "(fabs{f}({0}) < (({t})INFINITY))", "1")
 def isfinite(m: Any, x: Any) -> Any:
     """False at NaN and the infinities; True for integers. Shape: as x. Dtype: bool."""
     return m.isfinite(x)

@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, maximum, minimum, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
-from dynajit.ops.table import intervals, result_layouts, sample_rules
+from dynajit.ops.table import identities, intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -87,6 +87,8 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     whole=lambda ops, x, part, *, shape: ops.reshape(part, shape=tuple(x.shape)),
     samples=sample_rules.reshaped,
     interval=intervals.unchanged,
+    same=identities.always,
+    twice=identities.the_later,
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -136,6 +138,8 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     strides=lambda sizes, strides, wanted, *, dims: tuple(strides[d] for d in dims),
     whole=lambda ops, x, part, *, dims: ops.permute(part, dims=inverse_permutation(dims)),
     samples=sample_rules.ordered("dims"),
+    same=identities.in_order,
+    twice=identities.composed_orders,
 )
 def permute(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Dimension d of the result is dimension `dims[d]` of x."""
@@ -186,6 +190,8 @@ def _expanded_whole(ops: Any, x: Any, part: Any, *, shape: Shape) -> Any:
     strides=_expanded_strides,
     whole=_expanded_whole,
     samples=sample_rules.reshaped,
+    same=identities.always,
+    twice=identities.the_later,
 )
 def expand(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """x repeated along dims of size 1 and along new leading dims, without copying."""
@@ -244,6 +250,7 @@ def _slice_vjp(
     ),
     whole=lambda ops, x, part, **bounds: ops.slice_scatter(x, part, **bounds),
     samples=sample_rules.between(start=0, stop="all", step=1),
+    same=identities.without_gaps,
 )
 def slice_(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -529,6 +536,7 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     strides=lambda sizes, strides, wanted: strides,
     whole=lambda ops, x, part: part,
     samples=sample_rules.leading,
+    same=identities.always,
 )
 def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     """x, cut off from its history: no gradient flows through."""
@@ -558,6 +566,7 @@ def read_again(m: Any, load: Any, index: Any, types: Any) -> Any:
     shown=("x",),
     samples=sample_rules.leading,
     interval=intervals.unchanged,
+    same=identities.always,
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""
@@ -580,6 +589,7 @@ def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
     rearranges=True,
     shown=("x",),
     samples=sample_rules.ordered("order"),
+    same=identities.always,
 )
 def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
     """A copy of x with its dims in an order in memory: `order` from the outermost on."""

@@ -28,7 +28,7 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.short_floats import is_short, shortened
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops.native import _native_forms, _vecmath
-from dynajit.ops.table import intervals, result_layouts, sample_rules
+from dynajit.ops.table import identities, intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -107,6 +107,7 @@ def _is_number(operand: Any) -> bool:
     operator="add",
     of_bools="logical_or",
     interval=intervals.of_ends(operator.add),
+    neutral={"x": identities.added_nothing, "y": identities.added_nothing},
 )
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
@@ -138,6 +139,7 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     numpy_name="subtract",
     operator="sub",
     interval=intervals.of_ends(operator.sub),
+    neutral={"y": identities.subtracted_nothing},
 )
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
@@ -151,6 +153,7 @@ def sub(m: Any, x: Any, y: Any) -> Any:
     operator="mul",
     of_bools="logical_and",
     interval=intervals.of_ends(operator.mul),
+    neutral={"x": identities.one, "y": identities.one},
 )
 def mul(m: Any, x: Any, y: Any) -> Any:
     """Product. Shape: broadcast. Dtype: promoted; on bool it is logical and."""
@@ -163,6 +166,7 @@ def mul(m: Any, x: Any, y: Any) -> Any:
     domain=(0.5, 3.0),
     numpy_name="divide",
     operator="truediv",
+    neutral={"y": identities.one},
 )
 def div(m: Any, x: Any, y: Any) -> Any:
     """True quotient, IEEE at 0. Shape: broadcast. Dtype: floating."""
@@ -176,6 +180,7 @@ def div(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(np.negative, floating="(-({0}))", integer="(({t})(-({0})))"),
     operator="neg",
     interval=lambda a: (-a[1], -a[0]),
+    twice=identities.undone,
 )
 def neg(m: Any, x: Any) -> Any:
     """Negation; unsigned integers wrap. Shape: as x. Dtype: as x; bool is refused."""
@@ -195,6 +200,7 @@ def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
     scalar=scalar(np.abs, floating="fabs{f}({0})", integer="", math=InPython("fabs")),
     operator="abs",
     interval=intervals.of_magnitude,
+    twice=identities.the_later,
 )
 def abs(m: Any, x: Any) -> Any:
     """Magnitude; NaN stays; the most negative integer is its own. The derivative is 0 at 0.
@@ -348,6 +354,7 @@ def _power_of_arrays(x: np.ndarray, y: Any) -> Any:
     ),
     numpy_name="power",
     operator="pow",
+    neutral={"y": identities.one},
 )
 def pow(m: Any, x: Any, y: Any) -> Any:
     """x to the power y. Shape: broadcast. Dtype: promoted; bool with bool is refused.
@@ -428,6 +435,7 @@ def sigmoid(m: Any, x: Any) -> Any:
     bends=True,
     native=_native_forms.relu,
     keeps_zero=True,
+    twice=identities.the_later,
 )
 def relu(m: Any, x: Any) -> Any:
     """max(x, 0); NaN stays; derivative 0 at 0. Shape, dtype: as x; bool is refused."""
@@ -559,6 +567,7 @@ def _beside_infer(x: ValueType, y: ValueType, *, refused: str) -> TensorType:
     uncast=("x", "y"),
     vjp={"x": lambda g: g, "y": _beside_vjp},
     analytic=False,
+    same=identities.always,
 )
 def unchanged_by(m: Any, x: Any, y: Any, *, refused: str = "") -> Any:
     """x. It is what a function of y gives that y changes in steps only: y's derivative is 0.
@@ -754,6 +763,7 @@ def _cast_of_arrays(x: np.ndarray, dtype: DType) -> Any:
     analytic=False,
     takes=dtypes.STORED,
     scalar=scalar(_cast_of_arrays, result=Result.GIVEN, floating=None),
+    same=identities.always,
 )
 def cast(m: Any, x: Any, *, dtype: DType) -> Any:
     """x in another dtype. Shape: as x. Dtype: `dtype`.

@@ -8,6 +8,7 @@ Source: the PyTorch 2.x documentation of `torch.<name>`.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,15 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops.native import _native_orders
 from dynajit.ops.native._sums import add_reduce, sum_of
-from dynajit.ops.table.families import ACCUMULATED, POSITION, REAL, TRUTH, reduced_shape, reduction
+from dynajit.ops.table.families import (
+    ACCUMULATED,
+    POSITION,
+    REAL,
+    TRUTH,
+    Decorator,
+    reduced_shape,
+    reduction,
+)
 from dynajit.ops.table.op_table import Autocast
 
 
@@ -127,6 +136,8 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     domain=(0.3, 1.7),
     autocast=Autocast.FULL,
     takes=dtypes.UNSIGNED,
+    single=True,
+    scatters=True,
 )
 def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
@@ -173,13 +184,20 @@ def _extremum_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
     return xp.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
 
-@reduction(
-    array=_amax_array,
-    ufunc="maximum",
-    dtype=REAL,
-    identity=lambda dtype: None,
-    vjp={"x": _extremum_vjp},
-)
+def _extreme(ufunc: str, vjp: Callable[..., Any], scatters: bool = False) -> Decorator:
+    """A row of the largest or smallest element, with the formula of its gradient."""
+    return reduction(
+        array=_amax_array if ufunc == "maximum" else _amin_array,
+        ufunc=ufunc,
+        dtype=REAL,
+        identity=lambda dtype: None,
+        vjp={"x": vjp},
+        single=True,
+        scatters=scatters,
+    )
+
+
+@_extreme("maximum", _extremum_vjp, scatters=True)
 def amax(m: Any, a: Any, b: Any) -> Any:
     """Largest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
@@ -188,13 +206,7 @@ def amax(m: Any, a: Any, b: Any) -> Any:
     return (m.maximum(a[0], b[0]),)
 
 
-@reduction(
-    array=_amin_array,
-    ufunc="minimum",
-    dtype=REAL,
-    identity=lambda dtype: None,
-    vjp={"x": _extremum_vjp},
-)
+@_extreme("minimum", _extremum_vjp, scatters=True)
 def amin(m: Any, a: Any, b: Any) -> Any:
     """Smallest element along `dim`; NaN if there is one; ties share the gradient. Dtype: as x.
 
@@ -203,37 +215,19 @@ def amin(m: Any, a: Any, b: Any) -> Any:
     return (m.minimum(a[0], b[0]),)
 
 
-@reduction(
-    array=_amax_array,
-    ufunc="maximum",
-    dtype=REAL,
-    identity=lambda dtype: None,
-    vjp={"x": _extremum_of_all_vjp},
-)
+@_extreme("maximum", _extremum_of_all_vjp)
 def largest(m: Any, a: Any, b: Any) -> Any:
     """`amax` of all elements as `max` has it: if it is NaN, all that are NaN share the gradient."""
     return (m.maximum(a[0], b[0]),)
 
 
-@reduction(
-    array=_amin_array,
-    ufunc="minimum",
-    dtype=REAL,
-    identity=lambda dtype: None,
-    vjp={"x": _extremum_of_all_vjp},
-)
+@_extreme("minimum", _extremum_of_all_vjp)
 def smallest(m: Any, a: Any, b: Any) -> Any:
     """`amin` of all elements as `min` has it: if it is NaN, all that are NaN share the gradient."""
     return (m.minimum(a[0], b[0]),)
 
 
-@reduction(
-    array=_amax_array,
-    ufunc="maximum",
-    dtype=REAL,
-    identity=lambda dtype: None,
-    vjp={"x": _undivided_vjp},
-)
+@_extreme("maximum", _undivided_vjp)
 def farthest(m: Any, a: Any, b: Any) -> Any:
     """`amax` of differences, as distances have it: ties do not share the gradient."""
     return (m.maximum(a[0], b[0]),)
@@ -283,15 +277,20 @@ def _position_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
     return function(flat, axis=-1).reshape(shape)
 
 
-@reduction(
-    array=_argmax_array,
-    native=_native_orders.argmax,
-    dtype=POSITION,
-    identity=lambda dtype: None,
-    init=_with_position,
-    finish=_position_of,
-    gives_positions=True,
-)
+def _positions(array: Callable[..., Any], native: Callable[..., Any]) -> Decorator:
+    """A row of the position of the element that it chooses."""
+    return reduction(
+        array=array,
+        native=native,
+        dtype=POSITION,
+        identity=lambda dtype: None,
+        init=_with_position,
+        finish=_position_of,
+        gives_positions=True,
+    )
+
+
+@_positions(_argmax_array, _native_orders.argmax)
 def argmax(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first largest element or first NaN.
 
@@ -300,15 +299,7 @@ def argmax(m: Any, a: Any, b: Any) -> Any:
     return _with_winner(m, a, b, m.maximum(a[0], b[0]), b[0] > a[0])
 
 
-@reduction(
-    array=_argmin_array,
-    native=_native_orders.argmin,
-    dtype=POSITION,
-    identity=lambda dtype: None,
-    init=_with_position,
-    finish=_position_of,
-    gives_positions=True,
-)
+@_positions(_argmin_array, _native_orders.argmin)
 def argmin(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first smallest element or first NaN.
 

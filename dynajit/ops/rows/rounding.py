@@ -13,7 +13,7 @@ import numpy as np
 from dynajit.core.errors import DivisionError
 from dynajit.ops.rows.pointwise import RefusedDerivative, zero_slope
 from dynajit.ops.table import intervals
-from dynajit.ops.table.families import REAL_FLOATING_ONLY, REAL_NUMERIC, pointwise
+from dynajit.ops.table.families import REAL_FLOATING_ONLY, REAL_NUMERIC, Decorator, pointwise
 from dynajit.ops.table.scalar import (
     FAR_QUOTIENT,
     FINITE,
@@ -34,15 +34,19 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
     return rounded
 
 
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda ops, g: zero_slope(ops, g)},
-    keeps_zero=True,
-    scalar=scalar(
-        _whole(np.floor), floating="floor{f}({0})", integer="({0})", math=InPython(is_finite=True)
-    ),
-    numpy_name="floor",
-)
+def _rounding(function: np.ufunc, math: InPython | None = None) -> Decorator:
+    """A row that rounds as NumPy's function does, and C's of the same name."""
+    name = function.__name__
+    return pointwise(
+        dtype=REAL_NUMERIC,
+        vjp={"x": lambda ops, g: zero_slope(ops, g)},
+        keeps_zero=True,
+        scalar=scalar(_whole(function), floating=f"{name}{{f}}({{0}})", integer="({0})", math=math),
+        numpy_name=name,
+    )
+
+
+@_rounding(np.floor, InPython(is_finite=True))
 def floor(m: Any, x: Any) -> Any:
     """Largest integer not above x; keeps -0, NaN and infinities; integers stay.
 
@@ -51,15 +55,7 @@ def floor(m: Any, x: Any) -> Any:
     return m.floor(x)
 
 
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda ops, g: zero_slope(ops, g)},
-    keeps_zero=True,
-    scalar=scalar(
-        _whole(np.ceil), floating="ceil{f}({0})", integer="({0})", math=InPython(is_finite=True)
-    ),
-    numpy_name="ceil",
-)
+@_rounding(np.ceil, InPython(is_finite=True))
 def ceil(m: Any, x: Any) -> Any:
     """Smallest integer not below x; ceil(-0.5) is -0; integers stay.
 
@@ -68,27 +64,13 @@ def ceil(m: Any, x: Any) -> Any:
     return m.ceil(x)
 
 
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda ops, g: zero_slope(ops, g)},
-    keeps_zero=True,
-    scalar=scalar(
-        _whole(np.trunc), floating="trunc{f}({0})", integer="({0})", math=InPython(is_finite=True)
-    ),
-    numpy_name="trunc",
-)
+@_rounding(np.trunc, InPython(is_finite=True))
 def trunc(m: Any, x: Any) -> Any:
     """Integer part; trunc(-0.5) is -0; integers stay. Shape, dtype: as x; bool is refused."""
     return m.trunc(x)
 
 
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda ops, g: zero_slope(ops, g)},
-    keeps_zero=True,
-    scalar=scalar(_whole(np.rint), floating="rint{f}({0})", integer="({0})"),
-    numpy_name="rint",
-)
+@_rounding(np.rint)
 def round(m: Any, x: Any) -> Any:
     """Nearest integer, halves to even; keeps -0; integers stay.
 

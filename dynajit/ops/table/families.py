@@ -252,17 +252,23 @@ def reduction(
     name: str | None = None,
     analytic: bool = True,
     native: Function | None = None,
+    single: bool = False,
+    scatters: bool = False,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
     `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init`,
-    `finish` and `native`, `Op` for `analytic`.
+    `finish`, `native`, `single` and `scatters`, `Op` for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
         row = name or combine.__name__
+        rule = Reduction(
+            init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native, single,
+            scatters,
+        )  # fmt: skip
         return TABLE.enter(
             Op(
                 row,
@@ -270,9 +276,7 @@ def reduction(
                 ("x",),
                 {"dim": REQUIRED, "keepdim": False},
                 _reduction_infer(row, dtype, identity),
-                Reduction(
-                    init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native
-                ),
+                rule,
                 vjp or {},
                 domain=domain,
                 document=combine.__doc__ or "",

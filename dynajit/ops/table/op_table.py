@@ -96,6 +96,14 @@ class RowFacts(TypedDict, total=False):
         of_bools: the row that does the same with truth values.
         interval: between which ints its result lies, if operands lie between some: a rule of
             `ops.table.intervals`.
+        same: `same(**attributes)` -> True where the call gives input 0, to the bit, if that has the
+            type of the result: a rule of `ops.table.identities`.
+        twice: `twice(first, then)` -> the attributes of the one call that does, to the bit, what a
+            call with the attributes `first` and one with `then` on its result do; None: the second
+            undoes the first, if it gives the type that went in. A rule of `ops.table.identities`.
+        neutral: of a row of two inputs: name of the one -> `neutral(number, dtype)`, True where the
+            number leaves the other as it is, to the bit; `dtype` is that of the result. Rules of
+            `ops.table.identities`.
         flops: of a product: `flops(out, *operands)` -> how many floating-point operations one call
             is, from the shapes; see `ops.table.flops`.
     """
@@ -115,6 +123,9 @@ class RowFacts(TypedDict, total=False):
     numpy_name: str | None
     of_bools: str | None
     interval: Callable[..., tuple[int, int] | None] | None
+    same: Callable[..., bool] | None
+    twice: Callable[..., Mapping[str, Any] | None] | None
+    neutral: Mapping[str, Callable[[Any, DType], bool]]
     flops: Callable[..., int] | None
 
 
@@ -182,6 +193,9 @@ class Reduction:
             most 128 elements), or None.
         reduce: what stands for it where arrays are NumPy's, called with five arguments by place.
         native: see `Composite`.
+        single: of one element it gives this element, to the bit.
+        scatters: its name is a mode of `scatter_reduce`: what is written at a place is combined by
+            it with what is there.
     """
 
     init: Callable[..., tuple[Any, ...]]
@@ -193,6 +207,8 @@ class Reduction:
     ufunc: str | None = None
     reduce: Callable[..., Any] | None = None
     native: Callable[..., Any] | None = None
+    single: bool = False
+    scatters: bool = False
 
 
 @record
@@ -259,7 +275,8 @@ class Scatter:
         domain: `domain(types, **attributes)` -> shape of the loop.
         write: `write(m, load, index, types, **attributes)` -> (target index tuple, value).
         mode: how an element and what is written there are combined: "add", "set" (the last one
-            stays), "prod", "amax" or "amin"; None: the attribute `mode` says it.
+            stays), or the name of a reduction (`Reduction.scatters`); None: the attribute `mode`
+            says it.
         array: `array(xp, *arrays, **attributes)`: the array function; returns a new array.
         native: see `Composite`.
     """
@@ -381,7 +398,8 @@ class Op(RowCall):
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
         takes, linear, factors, tangent, samples: see `RowFacts`.
-        operator, numpy_name, of_bools, interval, flops: see `RowFacts`.
+        operator, numpy_name, of_bools, interval: see `RowFacts`.
+        same, twice, neutral, flops: see `RowFacts`.
     """
 
     name: str
@@ -412,6 +430,9 @@ class Op(RowCall):
     numpy_name: str | None = None
     of_bools: str | None = None
     interval: Callable[..., tuple[int, int] | None] | None = None
+    same: Callable[..., bool] | None = None
+    twice: Callable[..., Mapping[str, Any] | None] | None = None
+    neutral: Mapping[str, Callable[[Any, DType], bool]] = field(default_factory=dict)
     flops: Callable[..., int] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:

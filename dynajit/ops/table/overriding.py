@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.core.operators import ORDER
+from dynajit.core.operators import BINARY, COMPARISONS
 from dynajit.core.records import record
 from dynajit.ops.native._library_call import (
     LibraryFunction,
@@ -161,9 +161,15 @@ def _override(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, A
     return _answer(func, asked, args, named)
 
 
+_BINARY_METHODS: Final = frozenset(
+    {f"__{way}{name}__" for name in BINARY for way in ("", "r")}
+    | {f"__{name}__" for name in COMPARISONS}
+)
+
+
 def _is_left_to_other(target: LibraryFunction, args: tuple[Any, ...]) -> bool:
     """Whether a binary operator got an operand that it knows nothing about."""
-    if target.__name__ not in BINARY_OPERATORS or len(args) != 2:
+    if target.__name__ not in _BINARY_METHODS or len(args) != 2:
         return False
     other = args[1]
     return not (_installed[0].is_operand(other) or hasattr(type(other), PROTOCOL))
@@ -224,23 +230,6 @@ def active_modes() -> tuple[Any, ...]:
 
 
 # -- bodies of functions that look at their arguments ----------------------------------------------
-
-BINARY_OPERATORS: Final = {
-    **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", *ORDER)},
-    **{"__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__mod__": "remainder"},
-    **{f"__{name}__": f"__{name}__" for name in (
-        "rsub", "rtruediv", "floordiv", "rfloordiv", "rmod", "pow", "rpow", "rmatmul", "and",
-        "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "eq",
-    )},
-    **{"__ne__": "ne"},
-}  # fmt: skip
-"""Binary operators -> the method that PyTorch names for them."""
-
-OF_OPERATORS: Final = {
-    **BINARY_OPERATORS,
-    **{"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_"},
-}
-"""The same with those that write in place."""
 
 
 def publish_overridable(

@@ -19,9 +19,10 @@ from dynajit.eager.operations.writes.refusals import check_writable, refuse_part
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.functions import published
 from dynajit.ops.functions.elements import elementwise
+from dynajit.ops.methods.methods import BINARY_OPERATORS
 from dynajit.ops.native._vecmath import fma
 from dynajit.ops.table import dispatch
-from dynajit.ops.table.overriding import BINARY_OPERATORS, PRIORITY
+from dynajit.ops.table.overriding import PRIORITY
 
 LARGE: Final = 1 << 14
 """Elements from which writing a result where it belongs gains more than finding out whether it may

@@ -147,6 +147,11 @@ CASES = {
         lambda x: ops.expand(ops.expand(x, shape=(1, 2, 3)), shape=(4, 2, 3)),
         ["expand_1 = ops.expand(x, shape=(4, 2, 3))"],
     ),
+    "diagonal of a full": (
+        F32,
+        lambda x: ops.mul(x, ops.diagonal(full(1.0, shape=(3, 3)), offset=0, dim1=0, dim2=1)),
+        [],
+    ),
     "expand of a full": (
         F32,
         lambda x: ops.mul(x, ops.expand(full(1.0, shape=()), shape=(2, 3))),

@@ -28,9 +28,11 @@ from dynajit.ops.functions.shapes.index import _source_for as source_for
 from dynajit.ops.functions.shapes.index import names_nothing, positions_along, source_of_zero_dims
 from dynajit.ops.functions.shapes.shape import reshape
 from dynajit.ops.table.families import broadcast_shapes
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Kind
 
-REDUCTIONS: Final = ("sum", "prod", "mean", "amax", "amin")
+_ROWS: Final = {row.name: row for row in TABLE if row.kind is Kind.REDUCTION and row.rule.scatters}
+
+REDUCTIONS: Final = frozenset({"sum", "mean", *_ROWS})
 
 
 @public(in_place=InPlace.METHOD, method=True)
@@ -60,7 +62,7 @@ def scatter_reduce(
 
 
 def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_self: bool) -> Any:
-    if reduce in ("amax", "amin") and input.dtype.is_complex:
+    if _is_extreme(reduce) and input.dtype.is_complex:
         raise DTypeNotImplementedError(
             f"scatter_reduce: {reduce} is not implemented for {input.dtype.name}: complex numbers "
             "have no order.  Combine x.abs(), or the parts apart."
@@ -72,7 +74,7 @@ def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_
         start = start_of(reduce, input.dtype)
         starts = TABLE.full(start, shape=tuple(index.shape), dtype=input.dtype, device=input.device)
         base = TABLE.scatter(input, index, starts, dim=d)
-    if reduce in ("prod", "amax", "amin"):
+    if reduce in _ROWS:
         return TABLE.scatter_reduce(base, index, source, dim=d, mode=reduce)
     total = TABLE.scatter_add(base, index, source, dim=d)
     if reduce == "sum":
@@ -88,16 +90,24 @@ def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_
 
 def start_of(reduce: str, dtype: dtypes.DType) -> Any:
     """The number that changes nothing when it is combined with another."""
-    if reduce in ("sum", "mean"):
+    if reduce not in _ROWS:
         return 0
-    if reduce == "prod":
-        return 1
+    rule = _ROWS[reduce].rule
+    identity = rule.identity(dtype)
+    if identity is not None:
+        return identity[0]
+    is_largest = rule.ufunc == "maximum"
     if dtype.is_floating_point:
-        return -math.inf if reduce == "amax" else math.inf
+        return -math.inf if is_largest else math.inf
     if dtype is dtypes.bool_:
-        return reduce == "amin"
+        return not is_largest
     limits = np.iinfo(dtype.numpy)
-    return int(limits.min if reduce == "amax" else limits.max)
+    return int(limits.min if is_largest else limits.max)
+
+
+def _is_extreme(reduce: str) -> bool:
+    """True for what begins with an element: no number is neutral to it in every dtype."""
+    return reduce in _ROWS and _ROWS[reduce].rule.identity(dtypes.float32) is None
 
 
 @public(in_place=InPlace.METHOD, method=True)
@@ -112,7 +122,7 @@ def index_reduce(
     Raises:
         ShapeError: the reduction is not known, or the shapes do not fit.
     """
-    if reduce not in ("prod", "mean", "amax", "amin"):
+    if reduce == "sum" or reduce not in REDUCTIONS:
         raise ShapeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."

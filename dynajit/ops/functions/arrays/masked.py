@@ -43,12 +43,11 @@ def count(mask: Any) -> Any:
     return TABLE.sum(whole, dim=_dims(whole), keepdim=False)
 
 
-def _sum(a: Any, mask: Any, dims: tuple[int, ...]) -> Any:
-    return reductions.sum_(a, dims, where=_beside(a, mask))
+def _with_neutral(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(a: Any, mask: Any, dims: tuple[int, ...]) -> Any:
+        return function(a, dims, where=_beside(a, mask))
 
-
-def _prod(a: Any, mask: Any, dims: tuple[int, ...]) -> Any:
-    return reductions.prod(a, dims, where=_beside(a, mask))
+    return reduce
 
 
 def _mean(a: Any, mask: Any, dims: tuple[int, ...], keepdims: bool = False) -> Any:
@@ -95,8 +94,7 @@ def _all(a: Any, mask: Any, dims: tuple[int, ...]) -> Any:
 #: Function over elements -> the same of those that a mask chooses: of an array, the mask of its
 #: first dims, and the dims over which it goes, those of the mask or all.
 REDUCED: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
-    METHODS["sum"]: _sum,
-    METHODS["prod"]: _prod,
+    **{METHODS[name]: _with_neutral(METHODS[name]) for name in ("sum", "prod")},
     METHODS["mean"]: _mean,
     METHODS["max"]: _extreme("max", TABLE.amax, True),
     METHODS["min"]: _extreme("min", TABLE.amin, False),

@@ -4,7 +4,8 @@ Rows give the result in the dtype that NumPy chooses. Empty arrays are left to N
 raises.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from dynajit.ops.functions.arrays.types import (
 from dynajit.ops.functions.arrays.ufuncs import apply
 from dynajit.ops.functions.reductions.reduction import argsort as positions
 from dynajit.ops.functions.reductions.reduction import sort as sorted_values
-from dynajit.ops.table.families import broadcast_shapes
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.families import ACCUMULATED, TRUTH, broadcast_shapes
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 _ABSENT: Any = np._NoValue
 
@@ -69,22 +70,20 @@ def _begun(name: str, found: Any, initial: Any) -> Any:
     return apply(name, found, in_dtype(initial, found.dtype.numpy))
 
 
-@stands_for(np.sum, method="sum")
-def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
-         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
-    """Sums over some dims."""
-    refuse_given("sum", out=out)
-    found = _accumulated(TABLE.sum, _chosen(as_tensor(a), where, 0), axis, dtype, keepdims)
-    return _begun("add", found, initial)
+def _of_sums(row: Op) -> Callable[..., Any]:
+    name = row.name
+    (neutral,) = row.rule.identity(dtypes.float32)
 
+    @stands_for(getattr(np, name), method=name)
+    def accumulated(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+                    keepdims: Any = _ABSENT, initial: Any = _ABSENT,
+                    where: Any = _ABSENT) -> Any:  # fmt: skip
+        """Sums, or products, over some dims."""
+        refuse_given(name, out=out)
+        found = _accumulated(row, _chosen(as_tensor(a), where, neutral), axis, dtype, keepdims)
+        return _begun(row.rule.ufunc, found, initial)
 
-@stands_for(np.prod, method="prod")
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
-         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
-    """Products over some dims."""
-    refuse_given("prod", out=out)
-    found = _accumulated(TABLE.prod, _chosen(as_tensor(a), where, 1), axis, dtype, keepdims)
-    return _begun("multiply", found, initial)
+    return accumulated
 
 
 def _count(a: Any, dims: tuple[int, ...]) -> Any:
@@ -192,22 +191,18 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT) -> A
     return apply("subtract", high, low)
 
 
-@stands_for(np.any, method="any")
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
-         where: Any = _ABSENT) -> Any:  # fmt: skip
-    """Whether some element is not 0."""
-    refuse_given("any", out=out, where=where)
-    a = as_tensor(a)
-    return _reduced(TABLE.any, cast(a, dtypes.bool_), axis, keepdims)
+def _of_truth(row: Op) -> Callable[..., Any]:
+    name = row.name
 
+    @stands_for(getattr(np, name), method=name)
+    def known(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
+              where: Any = _ABSENT) -> Any:  # fmt: skip
+        """Whether some element, or every one, is not 0."""
+        refuse_given(name, out=out, where=where)
+        a = as_tensor(a)
+        return _reduced(row, cast(a, dtypes.bool_), axis, keepdims)
 
-@stands_for(np.all, method="all")
-def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
-         where: Any = _ABSENT) -> Any:  # fmt: skip
-    """Whether no element is 0."""
-    refuse_given("all", out=out, where=where)
-    a = as_tensor(a)
-    return _reduced(TABLE.all, cast(a, dtypes.bool_), axis, keepdims)
+    return known
 
 
 @stands_for(np.count_nonzero)
@@ -236,18 +231,16 @@ def _position(row: Any, a: Any, axis: Any, keepdims: Any) -> Any:
     return row(a, dim=axes_of(a, (axis,)), keepdim=_keeps(keepdims))
 
 
-@stands_for(np.argmax, method="argmax")
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _ABSENT) -> Any:
-    """Where the largest element is, the first of several."""
-    refuse_given("argmax", out=out)
-    return _position(TABLE.argmax, a, axis, keepdims)
+def _of_positions(row: Op) -> Callable[..., Any]:
+    name = row.name
 
+    @stands_for(getattr(np, name), method=name)
+    def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _ABSENT) -> Any:
+        """Where the element is that the row chooses, the first of several."""
+        refuse_given(name, out=out)
+        return _position(row, a, axis, keepdims)
 
-@stands_for(np.argmin, method="argmin")
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _ABSENT) -> Any:
-    """Where the smallest element is, the first of several."""
-    refuse_given("argmin", out=out)
-    return _position(TABLE.argmin, a, axis, keepdims)
+    return position
 
 
 def _running(row: Any, a: Any, axis: Any, dtype: Any) -> Any:
@@ -259,18 +252,39 @@ def _running(row: Any, a: Any, axis: Any, dtype: Any) -> Any:
     return in_dtype(row(in_dtype(a, kind), dim=axis_of(a, axis)), kind)
 
 
-@stands_for(np.cumsum, method="cumsum", needs_rows=Order.SAME)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sums."""
-    refuse_given("cumsum", out=out)
-    return _running(TABLE.cumsum, a, axis, dtype)
+def _of_scans(row: Op) -> Callable[..., Any]:
+    name = row.name
+
+    @stands_for(getattr(np, name), method=name, needs_rows=Order.SAME)
+    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Running sums, or products."""
+        refuse_given(name, out=out)
+        return _running(row, a, axis, dtype)
+
+    return running
 
 
-@stands_for(np.cumprod, method="cumprod", needs_rows=Order.SAME)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running products."""
-    refuse_given("cumprod", out=out)
-    return _running(TABLE.cumprod, a, axis, dtype)
+def _by_row() -> Iterator[tuple[Op, Callable[..., Any]]]:
+    """Of rows that NumPy has under their names: which function stands for NumPy's."""
+    for row in TABLE:
+        if row.kind is Kind.EXTERN and "reverse" in row.attributes:
+            yield row, _of_scans(row)
+        elif row.kind is not Kind.REDUCTION:
+            continue
+        elif row.gives_positions:
+            yield row, _of_positions(row)
+        elif row.rule.compute is TRUTH.compute:
+            yield row, _of_truth(row)
+        elif row.rule.compute is ACCUMULATED.compute:
+            yield row, _of_sums(row)
+
+
+BY_ROW: Final[dict[Op, Callable[..., Any]]] = {
+    **dict(_by_row()), TABLE.amax: max_, TABLE.amin: min_
+}  # fmt: skip
+"""Reduction or scan -> the function that stands for NumPy's."""
+
+sum_ = BY_ROW[TABLE.sum]
 
 
 def _to_sort(a: Any, axis: Any) -> tuple[Any, int]:

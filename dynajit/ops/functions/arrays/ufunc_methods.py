@@ -13,14 +13,15 @@ from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axis_of, common, in_dtype, refuse_given
 from dynajit.ops.functions.arrays.ufuncs import LOOPS, apply
 from dynajit.ops.functions.shapes.index import index_put
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Kind
 
 _ABSENT: Any = np._NoValue
 
 _REDUCTIONS: Final[dict[Any, Callable[..., Any]]] = {
-    np.add: reductions.sum_, np.multiply: reductions.prod, np.maximum: reductions.max_,
-    np.minimum: reductions.min_, np.logical_or: reductions.any_, np.logical_and: reductions.all_,
-}  # fmt: skip
+    getattr(np, row.rule.ufunc): function
+    for row, function in reductions.BY_ROW.items()
+    if row.kind is Kind.REDUCTION and row.rule.ufunc
+}
 
 
 def _enter_reduction(ufunc: Any, reduction: Callable[..., Any]) -> None:
@@ -47,7 +48,7 @@ def _running_extreme(running: Any, array: Any, axis: Any) -> Any:
 
 
 _RUNNING: Final[dict[Any, Callable[..., Any]]] = {
-    np.add: reductions.cumsum, np.multiply: reductions.cumprod,
+    np.add: reductions.BY_ROW[TABLE.cumsum], np.multiply: reductions.BY_ROW[TABLE.cumprod],
     np.maximum: functools.partial(_running_extreme, cummax),
     np.minimum: functools.partial(_running_extreme, cummin),
 }  # fmt: skip

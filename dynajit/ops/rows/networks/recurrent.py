@@ -18,13 +18,14 @@ the derivative reads instead: it then takes no `gates` (`ir.passes.keep_gates`).
 A graph unrolls up to `MOST_STEPS` steps; more of them, or a symbolic number, are one call of the
 loop that eager execution has: that of `ops.native._recurrent`, or where this CPU has no products
 for it, NumPy's step by step.
-Every function here is written once, for rows and for arrays: `_Arrays` has the few rows they use.
+Every function here is written once, for rows and for arrays: `_ARRAYS` has the rows they use.
 
 Source: S. Hochreiter and J. Schmidhuber (1997); K. Cho et al., arXiv:1406.1078.
 """
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -39,25 +40,27 @@ from dynajit.ops.rows.composites import as_rows
 from dynajit.ops.rows.linear_algebra import transposed
 from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite, describe, require_tensor
+from dynajit.ops.table.op_table import TABLE
 
 # ---------------------------------------------------------------------------------------------
 # the rows that cells are written with, on arrays
 
 
 class _Arrays:
-    """Rows as array functions: the same names and attributes."""
+    """Rows as array functions: the same names and attributes.
 
-    slice = staticmethod(lambda x, *, start, stop, step: x[tuple(map(slice, start, stop, step))])
-    select = staticmethod(lambda x, *, dim, index: x[(slice(None),) * dim + (index,)])
+    Movements that are not named here are what their rows do with arrays. `cat` leaves its result in
+    the order in memory that its operands have.
+    """
+
     cat = staticmethod(lambda *tensors, dim: np.concatenate(tensors, axis=dim))
-    reshape = staticmethod(lambda x, *, shape: x.reshape(shape))
-    permute = staticmethod(lambda x, *, dims: x.transpose(dims))
     matmul = staticmethod(products.matmul)
     tanh = staticmethod(_vecmath.tanh)
 
-    @staticmethod
-    def pad(x: np.ndarray, *, before: Any, after: Any, value: Any) -> Any:
-        return np.pad(x, tuple(zip(before, after, strict=True)), constant_values=value)
+    def __getattr__(self, name: str) -> Any:
+        function = partial(getattr(TABLE, name).rule.array, np)
+        setattr(self, name, function)
+        return function
 
     @staticmethod
     def sigmoid(x: np.ndarray) -> Any:
@@ -76,6 +79,9 @@ class _Arrays:
     @staticmethod
     def where(condition: Any, x: Any, other: Any) -> Any:
         return np.where(condition, x, np.asarray(other, x.dtype))
+
+
+_ARRAYS: Final = _Arrays()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -483,7 +489,7 @@ def _states_form(
     found = _recurrent.states(operands, *options, products.thread_count())
     if found is not NotImplemented:
         return found
-    return _states(_Arrays, mode, operands, batch_sizes, is_reversed, keeps)
+    return _states(_ARRAYS, mode, operands, batch_sizes, is_reversed, keeps)
 
 
 def _slopes_form(
@@ -496,7 +502,7 @@ def _slopes_form(
     if found is not NotImplemented:
         return found
     g, out, *others = operands
-    return _slopes(_Arrays, mode, g, out, others, batch_sizes, is_reversed, keeps)
+    return _slopes(_ARRAYS, mode, g, out, others, batch_sizes, is_reversed, keeps)
 
 
 def _states_vjp(
