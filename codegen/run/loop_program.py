@@ -152,6 +152,7 @@ class _Runs:
         goes: the first turn runs.
         reads: what the body is given.
         parts: of its results.
+        frees: values that nothing needs afterwards.
     """
 
     loop: Loop
@@ -162,6 +163,7 @@ class _Runs:
     goes: bool
     reads: tuple[int, ...]
     parts: tuple[_Part, ...]
+    frees: tuple[int, ...]
 
 
 @record(eq=False)
@@ -200,6 +202,9 @@ class _Straight:
             away = {id(array) for array in arrays}
             for part in step.parts:
                 values[part.number] = _taken(found, part, away)
+            del found, arrays  # the next loop shall have their memory
+            for number in step.frees:
+                values[number] = None
         return tuple([values[number] for number in self.outputs])
 
 
@@ -262,11 +267,13 @@ def _straight(
     )
     if whole or not is_plain or not is_known:
         return None
+    last_uses = interpret.last_uses(graph)
     found = []
     for node in calls:
         if node.op is not loops.LOOP:
             continue
-        runs = _runs(node, [call for call in calls if node in call.args], numbers, bodies)
+        parts = [call for call in calls if node in call.args]
+        runs = _runs(node, parts, numbers, bodies, last_uses)
         if runs is None:
             return None
         found.append(runs)
@@ -277,7 +284,11 @@ def _straight(
 
 
 def _runs(
-    node: Node, parts: Sequence[Node], numbers: Mapping[Node, int], bodies: Mapping[Graph, Any]
+    node: Node,
+    parts: Sequence[Node],
+    numbers: Mapping[Node, int],
+    bodies: Mapping[Graph, Any],
+    last_uses: Mapping[Node, Sequence[Node]],
 ) -> _Runs | None:
     """A loop whose turns C may run, and of which only parts are read."""
     loop, limit = node.attributes["loop"], node.attributes["limit"]
@@ -292,7 +303,10 @@ def _runs(
         place = -1 if not numel(shape) else _place_at(loop, limit, part.attributes["offset"])
         kept.append(_Part(numbers[part], place, TensorType(shape, part.attributes["dtype"])))
     reads = tuple([numbers[value] for value in values])
-    return _Runs(loop, limit, _numbers_in_c(loop), _counts(loop), program, go, reads, tuple(kept))
+    frees = tuple([numbers[value] for value in last_uses.get(node, ())])
+    return _Runs(
+        loop, limit, _numbers_in_c(loop), _counts(loop), program, go, reads, tuple(kept), frees
+    )
 
 
 def _place_at(loop: Loop, limit: int, offset: int) -> int:
