@@ -78,7 +78,7 @@ print(record.saved_bytes, kept, pages("VmHWM") - before)
 """
 
 OTHERS = 8 << 20
-"""Bytes of gradients, of what turns hand on, of a BLAS, and of what else a process needs meanwhile."""
+"""Bytes of gradients, of what turns hand on, of a BLAS, and what else a process needs."""
 
 
 @functools.cache
