@@ -363,9 +363,9 @@ class _Turn(Tried):
         return found
 
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
-        """Whether a variable that is set before it is read holds what another one holds: it has
-        handed that on (`x, y = y, new`)."""
-        if name in self._frame.body.live[self._start.index]:
+        """Whether a variable that a turn sets before it reads it holds what another one holds: it
+        has handed that on (`x, y = y, new`)."""
+        if name in self._frame.body.live[self._start.index + 1]:
             return False
         others = [value for other, value in self._start.locals.items() if other != name]
         found = [handed_on(self._executor, value) for value in others]
