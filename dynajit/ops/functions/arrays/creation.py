@@ -169,7 +169,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
         kind = np.float64 if is_float else np.int64
         return in_dtype(counted(*whole), kind if dtype is None else dtype)
     if len(whole) in (2, 3):
-        found = _by_fractions(*whole[:2], *(whole[2:] or (1,)), dtype)
+        found = _by_fractions(whole[0], whole[1], whole[2] if len(whole) > 2 else 1, dtype)
         if found is not None:
             return found
     _known("arange", *bounds)
