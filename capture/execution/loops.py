@@ -345,6 +345,8 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
+            if held is not None and self._is_spent_name(name, held):
+                continue
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
@@ -359,6 +361,15 @@ class _Turn(Tried):
         ):
             raise Differs
         return found
+
+    def _is_spent_name(self, name: str, held: TensorValue) -> bool:
+        """Whether a variable that a turn sets before it reads it holds what another one holds: it
+        has handed that on (`x, y = y, new`)."""
+        if name in self._frame.body.live[self._start.index + 1]:
+            return False
+        others = [value for other, value in self._start.locals.items() if other != name]
+        found = [handed_on(self._executor, value) for value in others]
+        return any(value is not None and value.identity == held.identity for value in found)
 
     def _counted(self, name: str, kind: type) -> Value:
         """What stands for a number of Python's that the launch computes from this turn on."""

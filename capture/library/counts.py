@@ -79,10 +79,11 @@ def _made_of(original: type) -> Any:
     return form
 
 
-#: The forms of ints, of floats and of truths.
+#: The forms of ints, of floats, of truths, and of complex numbers, which are returned only.
 COUNT: Final = _made_of(int)
 FLOAT: Final = _made_of(float)
 TRUTH: Final = _made_of(bool)
+COMPLEX: Final = _made_of(complex)
 
 
 @rebuilds(COUNT)
@@ -98,3 +99,8 @@ def _float_of(tensor: Any) -> float:
 @rebuilds(TRUTH)
 def _truth_of(tensor: Any) -> bool:
     return bool(tensor.array)
+
+
+@rebuilds(COMPLEX)
+def _complex_of(tensor: Any) -> complex:
+    return complex(tensor.array)

@@ -138,7 +138,17 @@ def prelude(text: str) -> str:
             names |= fresh
             rest += fresh
     standard = [text for name, text in STANDARD.items() if name in names]
-    return "\n\n".join(("\n".join(standard), *(wanted[place].text for place in sorted(wanted))))
+    pieces = [_in_loops(place, wanted[place].text) for place in sorted(wanted)]
+    return "\n\n".join(("\n".join(standard), *pieces))
+
+
+def _in_loops(place: "_Place", text: str) -> str:
+    """A piece as units have it: a function of elements is a part of every loop that calls it. GCC
+    12 leaves functions out of a loop that calls 13 of them, which is then no loop over vectors: 16
+    cosines in a row took 9.3 microseconds per 1 000 elements each, not 0.9."""
+    if HEADERS[place[0]] not in VECTOR_HEADERS:
+        return text
+    return text.replace("static inline", "static inline __attribute__((always_inline))")
 
 
 def lines_of(name: str) -> int:

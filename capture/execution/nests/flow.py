@@ -875,7 +875,7 @@ class Flow(Comprehensions):
             item = item.array
         if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
             return item
-        return _left(item if isinstance(item, Complex) else as_number(item))
+        return _left(as_complex_number(item) if is_complex(item) else as_number(item))
 
 
 def _left(value: Any) -> Any:

@@ -53,7 +53,7 @@ from dynajit.capture.python.tensors.arrays import (
     new_array,
 )
 from dynajit.capture.python.tensors.autograd import data_of
-from dynajit.capture.python.tensors.counts import new_count
+from dynajit.capture.python.tensors.counts import new_count, new_returned
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.mutation import store_whole
 from dynajit.capture.tensors import memory as tensor_memory
@@ -633,18 +633,22 @@ class _Nest:
 
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
-        if isinstance(value, Complex) and not value.is_python:
-            return value.dtype.numpy.type
+        is_returned = self._is_rest and len(self._executor.frames) == 1
+        if isinstance(value, Complex):
+            of_python = complex if is_returned else None
+            return of_python if value.is_python else value.dtype.numpy.type
         if not isinstance(value, Number):
             return None
         if not value.is_python:
             return value.dtype.numpy.type
         if value.dtype is dtypes.bool_:
-            return bool if self._is_rest and len(self._executor.frames) == 1 else None
+            return bool if is_returned else None
         return {dtypes.int64: int, dtypes.float64: float}.get(value.dtype)
 
     def _made(self, tensor: TensorValue, kind: Any) -> Value:
         """A number of a class over a tensor."""
+        if kind is complex:
+            return new_returned(self._executor, tensor)
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)

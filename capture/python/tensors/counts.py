@@ -60,6 +60,13 @@ def new_count(machine: Machine, tensor: TensorValue, kind: Any) -> ObjectValue:
     return ObjectValue(machine.heap.allocate(contents), _FORMS[kind])
 
 
+def new_returned(machine: Machine, tensor: TensorValue) -> ObjectValue:
+    """The complex number that a tensor of one element holds: only to be returned, since nothing is
+    computed of it."""
+    contents = ObjectContents(None, {"tensor": tensor})
+    return ObjectValue(machine.heap.allocate(contents), forms.COMPLEX)
+
+
 def held_number(machine: Machine, value: Value) -> graph.Value | None:
     """A number of Python's as one of the graph, of one element; None: it cannot be.
 

@@ -33,6 +33,23 @@ def test_a_helper_comes_with_what_it_calls_in_the_order_of_the_headers() -> None
     assert "dj_gemm" not in text
 
 
+def test_a_loop_of_many_functions_of_elements_calls_none_of_them(tmp_path: Path) -> None:
+    """GCC leaves functions out of a loop that calls some thirteen, which then has no vectors."""
+    chain = "x"
+    for _ in range(32):
+        chain = f"dj_cos_near_f64({chain})"
+    loop = f"for (int i = 0; i < n; i++) {{ double x = a[i]; a[i] = {chain}; }}"
+    function = f"void f(double *a, int n) {{ {loop} }}"
+    source, assembly = tmp_path / "unit.c", tmp_path / "unit.s"
+    source.write_text(c_prelude.prelude(function) + "\n" + function)
+    compiler = toolchain.find_compiler()
+    assert compiler is not None
+    command = [compiler.path, *toolchain.flags(compiler), "-S", "-o", str(assembly), str(source)]
+    subprocess.run([flag for flag in command if flag != "-shared"], check=True)
+
+    assert "dj_cos_near_f64" not in assembly.read_text()
+
+
 def test_names_that_macros_paste_are_found() -> None:
     text = c_prelude.prelude("dj_gemm_f64(r, a, 1, 1, b, 1, 1, c, 1, 1, 1, 1);")
     integers = c_prelude.prelude("dj_product_i32(a, 1, 1, b, 1, 1, c, 1, 1, 1, 1);")

@@ -471,3 +471,89 @@ def test_what_complex_numbers_have_not_is_left_to_python(function: Any) -> None:
         found = np.zeros(6)
         dj.compile(function)(x, found)
     assert bits(found) == bits(y)
+
+
+def horner(coefficients, z):
+    total = 0j
+    for k in range(len(coefficients)):
+        total = total * z + complex(coefficients[k])
+    return total
+
+
+def escaped(c, limit):
+    z, k = 0j, 0
+    while k < limit:
+        z = z * z + complex(c[k])
+        k += 1
+        if abs(z) > 2.0:
+            return z, k, True
+    return z, k, False
+
+
+def conjugate_sum(x):
+    total = 0j
+    for i in range(len(x)):
+        total += complex(x[i], -x[i]).conjugate() * 1j
+    return -total / 2
+
+
+def turned(value, z):
+    if value > 0:
+        return complex(value) * z
+    return -z
+
+
+def of_a_function(x, z):
+    total = 1 + 0j
+    for i in range(len(x)):
+        total += turned(x[i], z)
+    return total
+
+
+def parts_and_whole(x):
+    total = 0j
+    for i in range(len(x)):
+        total += complex(x[i], i)
+    return total.real, total, total.imag
+
+
+RETURNING = [
+    (horner, R.normal(size=40), 0.3 + 0.2j),
+    (horner, drawn(40), 0.3 - 0.2j),
+    (horner, np.zeros(5), -0.0 + 0j),
+    (horner, np.array([-0.0] * 5), complex(-0.0, -0.0)),
+    (horner, np.array([np.nan, 1.0, np.inf, 2.0, 3.0]), 1.5 + 0j),
+    (escaped, np.full(30, 0.3), 30),
+    (escaped, np.full(30, 0.1), 20),
+    (conjugate_sum, R.normal(size=12)),
+    (of_a_function, R.normal(size=12), 0.5 - 2j),
+    (parts_and_whole, R.normal(size=33)),
+]
+
+
+@pytest.mark.parametrize(("function", "args"), [(given[0], given[1:]) for given in RETURNING])
+def test_complex_numbers_of_python_are_returned(function: Any, args: tuple[Any, ...]) -> None:
+    """As Python's own, with the bits and signs that Python has, by one nest."""
+    compiled = dj.compile(function, fullgraph=True)
+    expected = function(*args)
+    for _ in range(2):
+        found = compiled(*args)
+        assert type(found) is type(expected)
+        assert repr(found) == repr(expected)
+    (made,) = dj.explain(function)(*args).graphs
+    assert {node.op.name for node in made.calls} >= {"nest"}
+
+
+def test_what_calls_a_nest_that_leaves_a_complex_number_computes_with_it() -> None:
+    def twice(x, z):
+        return horner(x, z) * 2 + horner(x[::-1], z)
+
+    x = R.normal(size=20)
+    assert repr(dj.compile(twice)(x, 0.5j)) == repr(twice(x, 0.5j))
+
+
+def test_no_turn_leaves_the_complex_number_in_front_of_it() -> None:
+    compiled = dj.compile(horner)
+    for size in (6, 0, 1, 9, 0):
+        x = R.normal(size=size)
+        assert repr(compiled(x, 2 - 1j)) == repr(horner(x, 2 - 1j))

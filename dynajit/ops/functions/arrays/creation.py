@@ -1,6 +1,8 @@
 """NumPy's functions that make arrays, over tensors: float64 where nobody says otherwise."""
 
 import inspect
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.symint import SymInt, floordiv, is_at_least, larger
 from dynajit.ops.calls.arguments import constant, is_tensor
+from dynajit.ops.functions.arrays.host_made import by_numpy
 from dynajit.ops.functions.arrays.shapes import refuse_lossy
 from dynajit.ops.functions.arrays.table import left, name_of, stands_for
 from dynajit.ops.functions.arrays.types import (
@@ -165,10 +168,55 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
         is_float = any(type(bound) is float for bound in given)
         kind = np.float64 if is_float else np.int64
         return in_dtype(counted(*whole), kind if dtype is None else dtype)
+    if len(whole) in (2, 3):
+        found = _by_fractions(whole[0], whole[1], whole[2] if len(whole) > 2 else 1, dtype)
+        if found is not None:
+            return found
     _known("arange", *bounds)
     made = np.arange(*bounds, dtype=dtype)
     own_dtype(made.dtype)
     return constant(made, CPU)
+
+
+#: Of the denominators of what `arange` goes by; see `_count_of_steps`.
+_MOST_PARTS = 1 << 20
+
+
+def _count_of_steps(start: Any, stop: Any, step: Any) -> Any:
+    """How many numbers `arange` has where an end is a size, or None where that is not known.
+
+    NumPy rounds the quotient of two floats, and then up. `step` is a fraction of small integers
+    (0.1, 1.5), up to half of a float's last place. Where the quotient by the fraction is an
+    integer, the rounded one is that integer: it is off by less than half of the distance between
+    floats there. Where it is none, it is further from the next one than any rounding goes.
+    """
+    ends = [value if isinstance(value, SymInt) else Fraction(value) for value in (start, stop)]
+    parts = Fraction(step).limit_denominator(1 << 10)
+    scale = math.lcm(*(end.denominator for end in ends if isinstance(end, Fraction)))
+    if not parts or abs(Fraction(step) / parts - 1) > Fraction(1, 1 << 54):
+        return None
+    if scale * abs(parts.numerator) * parts.denominator > _MOST_PARTS:
+        return None
+    first, last = (x * scale if isinstance(x, SymInt) else int(x * scale) for x in ends)
+    way = (last - first) * (parts.denominator if parts > 0 else -parts.denominator)
+    return larger(-floordiv(-way, scale * abs(parts.numerator)), 0)
+
+
+def _by_fractions(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
+    """`arange` by fractions or from one to a size, which NumPy computes; None: it is another."""
+    numbers = start, stop, step
+    is_one = any(isinstance(value, SymInt) for value in (start, stop))
+    if not is_one or type(step) not in (int, float) or not math.isfinite(step):
+        return None
+    if any(type(x) not in (int, float) and not isinstance(x, SymInt) for x in numbers):
+        return None
+    if any(type(x) is float and not abs(x) < 1 << 31 for x in numbers):
+        return None
+    kind = np.dtype(np.float64 if dtype is None else dtype)
+    count = _count_of_steps(*numbers)
+    if count is None or kind != np.float64:
+        return None
+    return by_numpy("arange", numbers, (count,), dtypes.float64)
 
 
 def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> Any:
@@ -197,6 +245,11 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
     is_open = any(is_tensor(end) or isinstance(end, SymInt) for end in (start, stop))
     if dtype is None and (is_open or isinstance(num, SymInt)):
         return _between(start, stop, num, endpoint)
+    if isinstance(num, SymInt) and is_at_least(num, 0):
+        _known("linspace", start, stop, endpoint)
+        kind = np.dtype(dtype)
+        numbers = start, stop, num, endpoint, False, kind.name
+        return by_numpy("linspace", numbers, (num,), own_dtype(kind))
     _known("linspace", start, stop, num)
     made = np.linspace(start, stop, num, endpoint, dtype=dtype)
     own_dtype(made.dtype)
@@ -244,7 +297,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
     """The index along each dim of every place of an array, in a new dim in front."""
     sizes = sizes_of(dimensions)
     own_dtype(dtype)
-    if sparse or not _varies(*sizes):
+    if not _varies(*sizes):
         _known("indices", *sizes)
         made = np.indices(sizes, np.dtype(dtype), sparse)
         return tuple(constant(x, CPU) for x in made) if sparse else constant(made, CPU)
@@ -252,8 +305,8 @@ def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
     for dim, size in enumerate(sizes):
         alone = tuple(size if d == dim else 1 for d in range(len(sizes)))
         along = TABLE.reshape(counted(size), shape=alone)
-        found.append(in_dtype(broadcast_to(along, sizes), dtype))
-    return TABLE.stack(*found, dim=0)
+        found.append(in_dtype(along if sparse else broadcast_to(along, sizes), dtype))
+    return tuple(found) if sparse else TABLE.stack(*found, dim=0)
 
 
 def _triangle(size: Any) -> Any:
@@ -289,6 +342,80 @@ def _positive_frequencies(size: Any, d: Any = 1.0) -> Any:
     return TABLE.mul(found, _spacing(size, d))
 
 
+def _window(name: str) -> Any:
+    """A window of NumPy's, which computes it: its cosines have bits of their own."""
+
+    return lambda M: by_numpy(name, (M,), (larger(M, 0),), dtypes.float64)
+
+
+def _kaiser(M: Any, beta: Any) -> Any:
+    """`numpy.kaiser`, by NumPy."""
+    _known("kaiser", beta)
+    return by_numpy("kaiser", (M, beta), (larger(M, 0),), dtypes.float64)
+
+
+def _powers(name: str, ends: Any, num: Any, rest: Any, dtype: Any) -> Any:
+    """`logspace` or `geomspace` between numbers, by NumPy, whose powers have bits of their own."""
+    known = [end for end in ends if not isinstance(end, SymInt)]
+    _known(name, *known, *rest)
+    if not is_at_least(num, 1):
+        raise left(f"numpy.{name} of so few numbers")
+    is_positive = all(is_at_least(x, 1) if isinstance(x, SymInt) else x > 0 for x in ends)
+    if name == "geomspace" and not is_positive:
+        raise left("numpy.geomspace of numbers that are not positive")
+    kind = np.dtype(np.float64 if dtype is None else dtype)
+    given = () if dtype is None else (kind.name,)
+    return by_numpy(name, (*ends, num, *rest, *given), (num,), own_dtype(kind))
+
+
+def _logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, base: Any = 10.0, dtype: Any = None
+) -> Any:
+    """`numpy.logspace`."""
+    return _powers("logspace", (start, stop), num, (endpoint, base), dtype)
+
+
+def _geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype: Any = None
+) -> Any:
+    """`numpy.geomspace`."""
+    return _powers("geomspace", (start, stop), num, (endpoint,), dtype)
+
+
+def _up_to(number: Any) -> Any:
+    """1 + 2 + ... + number; 0 of what is less."""
+    positive = larger(number, 0)
+    return floordiv(positive * (positive + 1), 2)
+
+
+def _places_below(rows: Any, columns: Any, k: Any) -> Any:
+    """How many places of a matrix are on its k-th diagonal or below: row i has `i + k + 1` of them,
+    but none of less than 0 or of more than there are columns."""
+    beyond = _up_to(rows + k - columns) - _up_to(k - columns)
+    return _up_to(rows + k) - _up_to(k) - beyond
+
+
+def _places_by_diagonal(name: str, n: Any, k: Any, m: Any) -> Any:
+    """`numpy.tril_indices` or `triu_indices`."""
+    columns = n if m is None else m
+    if not _varies(n, k, columns):
+        raise left(f"numpy.{name} of numbers that vary")
+    is_below = name == "tril_indices"  # else it is below in the transposed matrix
+    count = _places_below(n, columns, k) if is_below else _places_below(columns, n, -k)
+    found = by_numpy(name, (n, k, m), (2, count), dtypes.int64)
+    return tuple(TABLE.select(found, dim=0, index=place) for place in (0, 1))
+
+
+def _lower_places(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """`numpy.tril_indices`."""
+    return _places_by_diagonal("tril_indices", n, k, m)
+
+
+def _upper_places(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """`numpy.triu_indices`."""
+    return _places_by_diagonal("triu_indices", n, k, m)
+
+
 def _places_on_diagonal(size: Any, ndim: Any = 2) -> Any:
     """`numpy.diag_indices`."""
     if type(ndim) is not int:
@@ -296,21 +423,21 @@ def _places_on_diagonal(size: Any, ndim: Any = 2) -> Any:
     return (counted(size),) * ndim
 
 
-#: Functions of known numbers, which NumPy computes at once, and of a size that varies, as first
-#: argument, where there is a formula that gives the same bits: cosines and powers have others here.
+#: Functions of known numbers, which NumPy computes at once, and what they are of sizes that vary,
+#: to NumPy's bits: a formula of rows, or a row that NumPy runs.
 _OF_NUMBERS: dict[Any, Any] = {
-    np.hanning: None,
-    np.hamming: None,
-    np.blackman: None,
-    np.kaiser: None,
+    np.hanning: _window("hanning"),
+    np.hamming: _window("hamming"),
+    np.blackman: _window("blackman"),
+    np.kaiser: _kaiser,
     np.bartlett: _triangle,
-    np.logspace: None,
-    np.geomspace: None,
+    np.logspace: _logspace,
+    np.geomspace: _geomspace,
     np.fft.fftfreq: _frequencies,
     np.fft.rfftfreq: _positive_frequencies,
     np.diag_indices: _places_on_diagonal,
-    np.triu_indices: None,
-    np.tril_indices: None,
+    np.triu_indices: _upper_places,
+    np.tril_indices: _lower_places,
 }
 
 
@@ -326,7 +453,7 @@ def _enter_known(original: Any, formula: Any) -> None:
         given = [x for v in (*args, *named.values()) for x in _parts(v)]
         plain = (bool, int, float, str, type(None), type, np.dtype)
         if not all(isinstance(value, plain) for value in given):
-            if formula is not None and args and isinstance(args[0], SymInt):
+            if all(isinstance(value, (*plain, SymInt)) for value in given):
                 return _bound(name, formula, args, named)
             raise left(f"numpy.{name} of numbers that vary")
         made = original(*args, **named)

@@ -1,5 +1,6 @@
 """Arrays that compiled functions make of sizes that vary: NumPy's, in one graph for all sizes."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.ops.functions.arrays.creation import _count_of_steps
 
 pytestmark = pytest.mark.one_python
 
@@ -35,6 +37,37 @@ FUNCTIONS: dict[str, Callable[[int, int], Any]] = {
     "frequencies": lambda n, m: np.fft.fftfreq(n),
     "frequencies of odd sizes": lambda n, m: np.fft.fftfreq(2 * m + 1, d=0.1),
     "positive frequencies": lambda n, m: np.fft.rfftfreq(n, 0.3) + np.fft.rfftfreq(n),
+    "hanning": lambda n, m: np.hanning(n) + np.hanning(n)[::-1],
+    "hamming": lambda n, m: np.hamming(n + m),
+    "blackman": lambda n, m: np.blackman(2 * n) * 0.5,
+    "kaiser": lambda n, m: np.kaiser(n, 8.6),
+    "kaiser by name": lambda n, m: np.kaiser(M=m, beta=14),
+    "windows of one number and of none": lambda n, m: np.hanning(n - n + 1) + np.hamming(n - 2),
+    "logspace": lambda n, m: np.logspace(-2, 3, n),
+    "logspace of powers of two": lambda n, m: np.logspace(0, 5, num=m, endpoint=False, base=2),
+    "geomspace": lambda n, m: np.geomspace(1, 1000, n),
+    "geomspace downwards": lambda n, m: np.geomspace(256.0, 0.5, num=n, endpoint=False),
+    "arange by halves": lambda n, m: np.arange(0, n, 0.5),
+    "arange by tenths": lambda n, m: np.arange(1, n, 0.1)[::2] * 3,
+    "arange by fifths from a size": lambda n, m: np.arange(n, n + m, 0.2),
+    "arange by sevenths to nothing": lambda n, m: np.arange(n, -1.0, 1 / 7),
+    "arange by three tenths": lambda n, m: np.arange(0, n, 0.3) + np.arange(0.0, n, 0.3),
+    "arange by one and a half": lambda n, m: np.arange(-2, n, 1.5),
+    "arange from a half": lambda n, m: np.arange(0.5, n),
+    "arange downwards by quarters": lambda n, m: np.arange(n, -m, -0.25),
+    "linspace of float32": lambda n, m: np.linspace(0, 1, n, dtype=np.float32),
+    "linspace of integers": lambda n, m: np.linspace(0, 10, num=n, endpoint=False, dtype=int),
+    "logspace of float32 to a size": lambda n, m: np.logspace(0, m, n, base=2, dtype=np.float32),
+    "geomspace to a size": lambda n, m: np.geomspace(1, n, m) + np.geomspace(m, 0.5, m),
+    "sparse indices": lambda n, m: np.indices((n, m), sparse=True)[1],
+    "tril_indices": lambda n, m: np.stack(np.tril_indices(n)),
+    "tril_indices of two sizes": lambda n, m: np.stack(np.tril_indices(n, 2, m)),
+    "tril_indices below": lambda n, m: np.tril_indices(n, -3)[1],
+    "triu_indices": lambda n, m: np.stack(np.triu_indices(n)),
+    "triu_indices above": lambda n, m: np.stack(np.triu_indices(n, k=1)),
+    "triu_indices of two sizes": lambda n, m: np.stack(np.triu_indices(m, -1, n)),
+    "triu_indices by a size": lambda n, m: np.triu_indices(n, m // 8)[0],
+    "pairs": lambda n, m: np.ones((n, n)).cumsum(axis=1)[np.triu_indices(n, 1)],
     "diagonal places": lambda n, m: np.diag_indices(n)[1] + np.diag_indices(n, 3)[2],
     "diag": lambda n, m: np.diag(np.arange(m)) * 2,
     "diag of floats": lambda n, m: np.diag(np.linspace(-1, 2, n)),
@@ -63,3 +96,17 @@ def test_sizes_may_vary(name: str) -> None:
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     assert len(compiled.report().recompiles) <= 2
+
+
+def test_the_count_of_steps_is_that_of_numpys_floats() -> None:
+    """NumPy rounds `(stop - start) / step` up, in floats: for any end that an array may have."""
+    random = np.random.default_rng(0)
+    known = 0
+    for step in (0.1, 0.2, 0.3, 0.7, 1 / 3, 1 / 7, 0.25, 1.5, 2.5, 0.01, 0.05, 0.99, -0.1, -1.25):
+        for start in (0, 1, -3, 0.5, -0.25, 2.75):
+            small, large = random.integers(-40, 400, 60), random.integers(0, 1 << 31, 60)
+            for stop in map(int, (*small, *large, *(1 << np.arange(31)), *(10 ** np.arange(9)))):
+                count = _count_of_steps(start, stop, step)
+                known += count is not None
+                assert count in (None, max(0, math.ceil((stop - start) / step)))
+    assert known > 10_000
