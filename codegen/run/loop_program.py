@@ -294,15 +294,17 @@ def _runs(
     loop, limit = node.attributes["loop"], node.attributes["limit"]
     go, *values = node.args
     program = bodies[loop.body]
-    is_known = isinstance(go, bool) and all(isinstance(value, Node) for value in values)
-    if not is_known or loop.device is not CPU or not isinstance(program, _runtime.Program):
+    read = [value for value in values if isinstance(value, Node)]
+    if not isinstance(go, bool) or len(read) < len(values):
+        return None
+    if loop.device is not CPU or not isinstance(program, _runtime.Program):
         return None
     kept = []
     for part in parts:
         shape = part.attributes["shape"]
         place = -1 if not numel(shape) else _place_at(loop, limit, part.attributes["offset"])
         kept.append(_Part(numbers[part], place, TensorType(shape, part.attributes["dtype"])))
-    reads = tuple([numbers[value] for value in values])
+    reads = tuple([numbers[value] for value in read])
     frees = tuple([numbers[value] for value in last_uses.get(node, ())])
     return _Runs(
         loop, limit, _numbers_in_c(loop), _counts(loop), program, go, reads, tuple(kept), frees
