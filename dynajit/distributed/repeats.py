@@ -46,14 +46,16 @@ def note(
     name: str,
     op: Any,
     tensors: tuple[Tensor, ...],
-    make: Callable[[], Again | None],
+    make: Callable[..., Again | None],
+    *given: Any,
 ) -> None:
     """Keep how a call is made again, once it was made twice: most tensors are new in every call.
 
     Args:
         op: the reduction that the program asked for.
         tensors: as the call names them; the first is written.
-        make: gives what makes it with the memory that the tensors show, if anything does.
+        make, given: call and arguments that give what makes it with the memory that the tensors
+            show, if anything does.
     """
     key = name, id(op), *map(id, tensors)  # members of enumerations are hashed by Python code
     before = group.seen.get(key)
@@ -62,7 +64,7 @@ def note(
             group.seen.clear()
         group.seen[key] = weakref.ref(tensors[0])
         return
-    again = make()
+    again = make(*given)
     if again is None:
         return
     if len(group.repeats) >= _MOST_KNOWN:

@@ -7,7 +7,6 @@ a launch began before it refused its values is not begun again (`captured.takeov
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Final, TypeAlias
 
 from dynajit.core.arrays import any_arrays
@@ -47,8 +46,8 @@ def all_reduce(
         async_op,
     )
     if kind is op and array is tensors[0]._held:
-        make = partial(group.channel.all_reduce_again, array, kind)
-        repeats.note(group, name, op, (tensors[0],), make)
+        make = group.channel.all_reduce_again
+        repeats.note(group, name, op, (tensors[0],), make, array, kind)
     return work
 
 
@@ -200,8 +199,8 @@ def reduce_scatter(
         async_op,
     )
     if kind is op and array is output._held and source is sources[0]._held:
-        make = partial(group.channel.reduce_scatter_again, array, source, kind)
-        repeats.note(group, name, op, (output, sources[0]), make)
+        make = group.channel.reduce_scatter_again
+        repeats.note(group, name, op, (output, sources[0]), make, array, source, kind)
     return work
 
 
