@@ -72,7 +72,7 @@ class ProcessGroup(process_groups.ProcessGroup):
         self.limit = limit
         self.agreed: set[tuple[Any, ...]] = set()
         self.failure: str | None = None
-        self.repeats: dict[tuple[object, ...], Any] = {}
+        self.repeats: dict[int, Any] = {}
         self.seen: dict[tuple[object, ...], weakref.ref[Any]] = {}
         self._aside: Channel | None = None
         self._beside: ProcessGroup | None = None
@@ -113,6 +113,7 @@ class ProcessGroup(process_groups.ProcessGroup):
 
         The engine cannot end in an orderly way then, so the job ends when this process does.
         """
+        self.repeats.clear()
         if self.failure is None:
             self.failure = str(error).partition("\n")[0]
             channel, text = self.channel, self.failure

@@ -1,8 +1,8 @@
 """Collectives that are called again with the very same tensors, as training does in every step.
 
-Contract: `note` keeps what calls have found out, and `repeated` makes further ones by that. It
-holds while the tensors show the same memory, and as long as the group knows that all processes make
-the call; other processes may make theirs in either way. What has a `Work`, is captured, or does not
+Contract: `note` keeps what calls have found out, the last one that wrote a tensor, and `repeated`
+makes further ones by that. It holds while the tensors show the same memory, and until the group
+fails; other processes may make theirs in either way. What has a `Work`, is captured, or does not
 lie where the engine reads and writes it is never repeated.
 """
 
@@ -31,12 +31,17 @@ class Repeat:
     """How a collective is started again.
 
     Args:
-        arrays: what its tensors show, the first of which is written; held by the tensors alone.
+        name, op: what the program called, and the reduction that it asked for.
+        written: what the tensor that it writes shows; held by the tensor alone.
+        read: the same of the one that it reads; gives None where that is what it writes.
         again: makes it, see `channels.channel.Again`.
         owners: the tensors, which forget the call when they go.
     """
 
-    arrays: tuple[weakref.ref[Array], ...]
+    name: str
+    op: Any
+    written: weakref.ref[Array]
+    read: Callable[[], Array | None]
     again: Again
     owners: tuple[weakref.ref[Tensor], ...]
 
@@ -45,7 +50,8 @@ def note(
     group: ProcessGroup,
     name: str,
     op: Any,
-    tensors: tuple[Tensor, ...],
+    written: Tensor,
+    read: Tensor | None,
     make: Callable[..., Again | None],
     *given: Any,
 ) -> None:
@@ -53,57 +59,68 @@ def note(
 
     Args:
         op: the reduction that the program asked for.
-        tensors: as the call names them; the first is written.
+        read: None where the call reads what it writes.
         make, given: call and arguments that give what makes it with the memory that the tensors
             show, if anything does.
     """
-    key = name, id(op), *map(id, tensors)  # members of enumerations are hashed by Python code
+    # Members of enumerations are hashed by Python code, so their places stand for them.
+    key = name, id(op), id(written), id(read)
     before = group.seen.get(key)
-    if before is None or before() is not tensors[0]:
+    if before is None or before() is not written:
         if len(group.seen) >= _MOST_KNOWN:
             group.seen.clear()
-        group.seen[key] = weakref.ref(tensors[0])
+        group.seen[key] = weakref.ref(written)
         return
     again = make(*given)
     if again is None:
         return
     if len(group.repeats) >= _MOST_KNOWN:
         group.repeats.clear()
-    forget = partial(_forget, group.repeats, key)
+    forget = partial(_forget, group.repeats, id(written))
+    tensors = (written,) if read is None else (written, read)
     owners = tuple(weakref.ref(tensor, forget) for tensor in tensors)
-    arrays = tuple(weakref.ref(tensor._held) for tensor in tensors)
-    group.repeats[key] = Repeat(arrays, again, owners)
+    output = weakref.ref(written._held)
+    source = _nothing if read is None else weakref.ref(read._held)
+    group.repeats[id(written)] = Repeat(name, op, output, source, again, owners)
 
 
-def repeated(name: str, op: Any, group: Any, *tensors: Tensor) -> bool:
+def repeated(name: str, op: Any, group: Any, written: Tensor, read: Tensor | None = None) -> bool:
     """Whether the call was made before with these tensors; then it has been made again.
+
+    Small arrays take no longer than Python takes: what runs here is written out and kept short.
+
+    Args:
+        op, written, read: as of `note`.
+        group: the default one if None.
 
     Raises:
         DistBackendError: the engine failed, or the others did not come in time.
     """
     found: Any = STATE.default if group is None else group
     repeats = getattr(found, "repeats", None)  # None: no group, or this process is not in it
-    repeat = repeats.get((name, id(op), *map(id, tensors))) if repeats else None
-    if repeat is None:
+    repeat = repeats.get(id(written)) if repeats else None
+    if repeat is None or repeat.op is not op or repeat.name != name:
         return False
-    held = [tensor._held for tensor in tensors]
-    for array, shown in zip(held, repeat.arrays, strict=True):
-        if shown() is not array:
-            return False
-    if found.failure is not None or BEGUN.handed_over or LEVEL.is_detailed:
+    output = written._held
+    source = None if read is None else read._held
+    if repeat.written() is not output or repeat.read() is not source:
+        return False
+    if LEVEL.is_detailed or BEGUN.handed_over:
         return False
     try:
-        request = repeat.again(*held)
+        request = repeat.again(output, source)
         if request is not None:
             finished(request, None, found.limit, name)
     except DistBackendError as error:
         found.fail(error)
         raise
-    bump_version(tensors[0])
+    bump_version(written)
     return True
 
 
-def _forget(
-    repeats: dict[tuple[object, ...], Repeat], key: tuple[object, ...], gone: object
-) -> None:
-    repeats.pop(key, None)
+def _nothing() -> None:
+    pass
+
+
+def _forget(repeats: dict[int, Repeat], written: int, gone: object) -> None:
+    repeats.pop(written, None)

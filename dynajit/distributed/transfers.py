@@ -47,7 +47,7 @@ def all_reduce(
     )
     if kind is op and array is tensors[0]._held:
         make = group.channel.all_reduce_again
-        repeats.note(group, name, op, (tensors[0],), make, array, kind)
+        repeats.note(group, name, op, tensors[0], None, make, array, kind)
     return work
 
 
@@ -200,7 +200,7 @@ def reduce_scatter(
     )
     if kind is op and array is output._held and source is sources[0]._held:
         make = group.channel.reduce_scatter_again
-        repeats.note(group, name, op, (output, sources[0]), make, array, source, kind)
+        repeats.note(group, name, op, output, sources[0], make, array, source, kind)
     return work
 
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def in_two_ways() -> list[float]:
 
 def with_other_operations() -> list[Any]:
     x, found = dj.zeros(2), []
-    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.AVG) * 2:
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.AVG) * TURNS:
         x.fill_(1.0 + dist.get_rank())
         dist.all_reduce(x, op)
         found.append(x[0].item())
@@ -135,12 +136,28 @@ def compared() -> None:
         dist.set_debug_level(dist.DebugLevel.OFF)
 
 
+def after_a_failure() -> list[Any]:
+    """A group that failed refuses what it made again before."""
+    group: Any = dist.new_group([0, 1])
+    x = dj.zeros(2)
+    for _ in range(TURNS):
+        dist.all_reduce(x, group=group)
+    known_before = len(group.repeats)
+    with patch("atexit.register"):  # the job shall go on
+        group.fail(RuntimeError("out of step"))
+    try:
+        dist.all_reduce(x, group=group)
+    except dist.DistBackendError as error:
+        return [known_before, "out of step" in str(error)]
+    return [known_before, "nothing"]
+
+
 def test_repeated_collectives_are_what_new_ones_are() -> None:
     sums = [(d, "SUM") for d in ("float32", "float64", "int64", "bfloat16", "complex64", "bool")]
     calls = [partial(reduced, *case) for case in [*sums, ("float32", "MAX"), ("float64", "AVG")]]
-    (*of_dtypes, of_parts, of_memory, new, two, others, wrong, told) = on_ranks(
+    (*of_dtypes, of_parts, of_memory, new, two, others, wrong, failed, told) = on_ranks(
         [*calls, scattered, with_other_memory, with_new_tensors, in_two_ways,
-         with_other_operations, refused, compared], 2,
+         with_other_operations, refused, after_a_failure, compared], 2,
     )  # fmt: skip
 
     for (_, name), ranks in zip([*sums, ("", "MAX"), ("", "AVG")], of_dtypes, strict=True):
@@ -159,7 +176,8 @@ def test_repeated_collectives_are_what_new_ones_are() -> None:
     assert [expected] * 2 == of_memory
     assert [[[[2.0 * turn] * 3 for turn in range(20)], 0]] * 2 == new
     assert [[2.0 * turn + 1 for turn in range(TURNS)]] * 2 == two
-    assert [[3.0, 2.0, 1.5, 3.0, 2.0, 1.5, 2.0]] * 2 == others
+    assert [[3.0, 2.0, 1.5] * TURNS + [2.0]] * 2 == others
     errors = ["DTypeError"] * 2 + ["ArgumentError"] * 4 + ["ShapeError"] * 2
     assert [errors] * 2 == wrong
+    assert [[1, True]] * 2 == failed
     assert all(isinstance(text, Raised) and "do not call the same" in text.text for text in told)

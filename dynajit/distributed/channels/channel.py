@@ -50,9 +50,10 @@ class Done(Request):
 
 DONE = Done()
 
-Again: TypeAlias = Callable[..., Request | None]
+Again: TypeAlias = Callable[[Array, Array | None], Request | None]
 """Makes one collective of arrays that it has seen, without looking at them: starts it, and waits a
-little for its end. Returns the request of what is not done then."""
+little for its end. Takes what is written and what is read, None where they are one. Returns the
+request of what is not done then."""
 
 
 class Channel(ABC):

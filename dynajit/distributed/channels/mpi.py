@@ -187,17 +187,30 @@ class _Receipt(_Transfer):
         return True
 
 
-def _soon(start: Callable[..., Any], arguments: tuple[Any, ...]) -> Request | None:
-    """Start a collective; its request, unless it is done soon."""
-    try:
-        request = start(*arguments)
-        test = request.Test
-        for _ in range(TESTS_AT_ONCE):
-            if test():
-                return None
-    except engine().Exception as error:
-        raise DistBackendError(f"MPI: {error}") from error
-    return _Transfer(request, arguments)
+def _again(start: Callable[..., Any], count: int, dtype: np.dtype[Any], operation: Any) -> Again:
+    """What joins arrays that are described once; small ones take no longer than Python takes.
+
+    Args:
+        start: of MPI's, starts it.
+        count: elements of what is written; mpi4py would find it, and the type, again in every call.
+    """
+    kind, in_place = engine().Datatype.fromcode(dtype.char), engine().IN_PLACE
+    failure, tests = engine().Exception, range(TESTS_AT_ONCE)
+
+    def again(output: Array, source: Array | None) -> Request | None:
+        received = output, count, kind
+        sent = in_place if source is None else (source, count, kind)
+        try:
+            request = start(sent, received, operation)
+            test = request.Test
+            for _ in tests:
+                if test():
+                    return None
+        except failure as error:
+            raise DistBackendError(f"MPI: {error}") from error
+        return _Transfer(request, (sent, received))
+
+    return again
 
 
 class MpiChannel(Channel):
@@ -237,9 +250,8 @@ class MpiChannel(Channel):
     def all_reduce_again(self, array: Array, op: ReduceOp) -> Again | None:
         if array.dtype.char in _WIDENED:
             return None
-        start, in_place = self._communicator.Iallreduce, self._in_place
         operation = self._operation(op, array)
-        return lambda array: _soon(start, (in_place, array, operation))
+        return _again(self._communicator.Iallreduce, array.size, array.dtype, operation)
 
     def reduce(self, array: Array, root: int, op: ReduceOp) -> Request:
         array, finish = _joinable(array)
@@ -271,7 +283,7 @@ class MpiChannel(Channel):
         if source.dtype.char in _WIDENED:
             return None
         start, operation = self._communicator.Ireduce_scatter_block, self._operation(op, source)
-        return lambda output, source: _soon(start, (source, output, operation))
+        return _again(start, output.size, source.dtype, operation)
 
     def all_to_all(
         self,
