@@ -35,6 +35,9 @@ from dynajit.ir.nests import Register, Step
 #: Products of numbers in a product of matrices: larger ones are worth code of their own.
 MOST_PRODUCTS: Final = 1 << 16
 
+#: Dtypes whose sums are added up as what they are.
+_OWN_TOTALS: Final = (dtypes.float64, dtypes.int64, dtypes.uint64)
+
 
 class Reductions(Formulas):
     """See the module's text. Mutable: steps are appended."""
@@ -356,8 +359,26 @@ class Reductions(Formulas):
         finally:
             self.steps = steps
         found = self.new(dtype, sizes)
-        self.each(sizes, lambda at: self.set_element(found, at, self.stored(one(at), dtype)))
+        if columns and dtype in _OWN_TOTALS and not _is_turned(b):
+            self._add_rows(found, a, b, inner)
+        else:
+            self.each(sizes, lambda at: self.set_element(found, at, self.stored(one(at), dtype)))
         return found
+
+    def _add_rows(self, found: Array, a: Any, b: Any, inner: Whole) -> None:
+        """A product of matrices as a sum of the second one's rows, whose memory lies together."""
+        rows, columns = found.sizes[:-1], found.sizes[-1:]
+        self.each(found.sizes, lambda at: self.set_element(found, at, 0))
+
+        def one(at: Sequence[Whole]) -> None:
+            *row, place, column = at
+            elements = _Products(self, a, b, row, (column,))
+            product = self.cast(elements.at((place,)), found.dtype)
+            before = self.element_of(found, (*row, column)).operand
+            total = self.emit("add", found.dtype, before, product, dtype=found.dtype)
+            self.set_element(found, (*row, column), total)
+
+        self.each((*rows, inner, *columns), one)
 
     def _check_costs(self, sizes: Sequence[Whole]) -> None:
         if len(sizes) < 3 or any(isinstance(n, Literal) and n.value == 1 for n in sizes):
@@ -388,6 +409,13 @@ def _whole(value: Any) -> Any:
     if not is_whole(value) or not value.sizes:
         raise NotNest
     return value
+
+
+def _is_turned(matrix: Any) -> bool:
+    """Whether elements lie together along the first dim."""
+    if not isinstance(matrix, Array):
+        return False
+    return any(dim == 0 for dim, _ in matrix.places[-1].moves)
 
 
 def _whole_dtype(dtype: DType) -> DType:
