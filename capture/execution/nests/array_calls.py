@@ -25,9 +25,10 @@ from dynajit.capture.execution.nests.values import (
     Literal,
     NotNest,
     Number,
+    Slice,
     as_number,
 )
-from dynajit.capture.execution.nests.views import ZERO
+from dynajit.capture.execution.nests.views import ONE, ZERO
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 
@@ -119,6 +120,18 @@ class ArrayCalls(Reductions):
     def rounded(self, value: Any) -> Any:
         """`np.round(value)`."""
         return self.of_numpy("rint", (value,))
+
+    def turned(self, m: Any, axis: Any = None) -> Any:
+        """`np.flip(m, axis)`: a view."""
+        array = self.held(m) if isinstance(m, Formula) else m
+        if not isinstance(array, Array):
+            raise NotNest
+        rank, none = len(array.sizes), Literal(None)
+        axes = self._axes(axis, rank)
+        backwards = Slice(none, none, Literal(-1))
+        everything = Slice(none, none, none)
+        keys = [backwards if dim in axes else everything for dim in range(rank)]
+        return self.part(array, Group(tuple(keys)))
 
     def outer(self, a: Any, b: Any) -> Any:
         """`np.outer(a, b)`."""
@@ -281,6 +294,9 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     id(np.cumsum): Reductions.running,
     id(np.where): Reductions.where,
     id(np.outer): ArrayCalls.outer,
+    id(np.flip): ArrayCalls.turned,
+    id(np.flipud): lambda nest, m: nest.turned(m, ZERO),
+    id(np.fliplr): lambda nest, m: nest.turned(m, ONE),
     id(np.linalg.norm): Reductions.length_of,
     id(np.zeros_like): _like(0),
     id(np.empty_like): _like(0),

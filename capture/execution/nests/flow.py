@@ -35,7 +35,7 @@ from dynajit.capture.execution.nests.comprehensions import (
     Comprehensions,
     site_of,
 )
-from dynajit.capture.execution.nests.formulas import is_whole, listed
+from dynajit.capture.execution.nests.formulas import is_whole, listed, with_arrays
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import FLAT, ITERATION
 from dynajit.capture.execution.nests.lists import Findings
@@ -526,8 +526,15 @@ class Flow(Comprehensions):
             return
         if not isinstance(target, Array):
             raise NotNest
+        stack.append(self._chosen_of(target, key))
+
+    def _chosen_of(self, array: Array, key: Any) -> Any:
+        """`array[key]`."""
+        indices = with_arrays(key)
+        if indices is not None:
+            return self.gathered(array, indices)
         several = listed(key)
-        stack.append(self.item(target, key) if several is None else self.picked(target, several))
+        return self.item(array, key) if several is None else self.picked(array, several)
 
     def _store_item(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
@@ -538,10 +545,12 @@ class Flow(Comprehensions):
         if not isinstance(target, Array):
             raise NotNest
         self._hold(state)
-        several = listed(key)
+        indices, several = with_arrays(key), listed(key)
         if isinstance(value, (Group, Listing)):
             value = self.made_of(value)
-        if several is not None:
+        if indices is not None:
+            self.scatter(target, indices, value)
+        elif several is not None:
             self.assign_picked(target, several, value)
         else:
             self.assign(self.part(target, key), value)

@@ -8,6 +8,7 @@ unless each element depends on no other element of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -382,6 +383,65 @@ class Formulas(Iteration):
         for number, part in enumerate(parts):
             self.assign(part, self.part(value, Literal(number)) if is_each else value)
 
+    # -- elements by arrays of indices
+
+    def gathered(self, array: Array, keys: Sequence[Any]) -> Array:
+        """`array[rows]`, `array[i, columns]` and the like: a copy."""
+        keys, sizes = self._spread(array, keys)
+        found = self.new(array.dtype, (*sizes, *array.sizes[len(keys) :]))
+
+        def one(at: Sequence[Whole]) -> None:
+            row = self._row_at(array, keys, at)
+
+            def move(rest: Sequence[Whole]) -> None:
+                number = self.stored(self.element(row, rest), array.dtype)
+                self.set_element(found, (*at, *rest), number)
+
+            self.each(row.sizes, move)
+
+        self.each(sizes, one)
+        return found
+
+    def scatter(self, array: Array, keys: Sequence[Any], value: Any) -> None:
+        """`array[rows] = value` and the like: the last one stays where indices repeat."""
+        keys, sizes = self._spread(array, keys)
+        if array.slot >= 0:
+            self.written[array.slot] = None
+        if is_whole(value):
+            target = replace(array, sizes=(*sizes, *array.sizes[len(keys) :]))
+            value = self.held(self._fitting(target, value))
+
+        def one(at: Sequence[Whole]) -> None:
+            row = self._row_at(array, keys, at)
+
+            def move(rest: Sequence[Whole]) -> None:
+                number = self.element_of(value, (*at, *rest))
+                self.set_element(row, rest, self.stored(number, array.dtype))
+
+            self.each(row.sizes, move)
+
+        self.each(sizes, one)
+
+    def _spread(self, array: Array, keys: Sequence[Any]) -> tuple[list[Any], tuple[Whole, ...]]:
+        """Indices that no memory that changes holds, and the sizes that they have together.
+
+        Raises:
+            NotNest: some are no ints.
+        """
+        if len(keys) > len(array.sizes):
+            raise NotNest
+        found = []
+        for key, size in zip(keys, array.sizes, strict=False):
+            if not is_whole(key):
+                self._checked(key, size)  # also where an array has no indices
+            elif key.dtype.category is not Category.INTEGER:
+                raise NotNest
+            found.append(self.held(key) if is_whole(key) else key)
+        return found, self.broadcast([key.sizes for key in found if is_whole(key)])
+
+    def _row_at(self, array: Array, keys: Sequence[Any], at: Sequence[Whole]) -> Array:
+        return self.part(array, Group(tuple(self.element_of(key, at) for key in keys)))
+
     def _parts(self, array: Array, keys: Sequence[Any]) -> list[Array]:
         listing, *rest = keys
         if not listing.items:
@@ -396,6 +456,12 @@ def listed(key: Any) -> Sequence[Any] | None:
     """The parts of an index that begins with a list."""
     keys = key.items if isinstance(key, Group) else (key,)
     return keys if keys and isinstance(keys[0], Listing) else None
+
+
+def with_arrays(key: Any) -> Sequence[Any] | None:
+    """The parts of an index, if some are arrays."""
+    keys = key.items if isinstance(key, Group) else (key,)
+    return keys if any(map(is_whole, keys)) else None
 
 
 def _is_one(size: Whole) -> bool:
@@ -439,4 +505,4 @@ def slots_in(value: Any) -> Iterator[int]:
             yield from slots_in(target)
 
 
-__all__ = ["Formulas", "is_whole", "listed", "slots_in"]
+__all__ = ["Formulas", "is_whole", "listed", "slots_in", "with_arrays"]
