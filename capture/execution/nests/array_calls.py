@@ -46,7 +46,7 @@ class ArrayCalls(Reductions):
         function = _OF_NUMBERS.get(id(target))
         if function is None and not any(map(is_whole, given)):
             return None
-        function = function or _FUNCTIONS.get(id(target))
+        function = function or _FUNCTIONS.get(id(target)) or _OPERATORS.get(id(target))
         return None if function is None else _bound(function, self, given, named)
 
     def method(self, name: str, target: Any, given: Sequence[Any], named: Named) -> Any:
@@ -123,15 +123,151 @@ class ArrayCalls(Reductions):
 
     def turned(self, m: Any, axis: Any = None) -> Any:
         """`np.flip(m, axis)`: a view."""
-        array = self.held(m) if isinstance(m, Formula) else m
-        if not isinstance(array, Array):
-            raise NotNest
+        array = self._as_array(m)
         rank, none = len(array.sizes), Literal(None)
         axes = self._axes(axis, rank)
         backwards = Slice(none, none, Literal(-1))
         everything = Slice(none, none, none)
         keys = [backwards if dim in axes else everything for dim in range(rank)]
         return self.part(array, Group(tuple(keys)))
+
+    def axes_turned(self, a: Any) -> Any:
+        """`np.transpose(a)`: a view."""
+        return self.transposed(self._as_array(a))
+
+    def with_new_axis(self, a: Any, axis: Any) -> Any:
+        """`np.expand_dims(a, axis)`: a view."""
+        array = self._as_array(a)
+        (place,) = self._axes(axis, len(array.sizes) + 1)
+        keys: list[Any] = [Slice(Literal(None), Literal(None), Literal(None))] * len(array.sizes)
+        keys.insert(place, Literal(None))
+        return self.part(array, Group(tuple(keys)))
+
+    def _as_array(self, value: Any) -> Array:
+        """An array, or what a formula computes.
+
+        Raises:
+            NotNest: it is none.
+        """
+        if isinstance(value, Formula):
+            return self.held(value)
+        if not isinstance(value, Array):
+            raise NotNest
+        return value
+
+    def with_dims_kept(self, found: Any, a: Any, axis: Any) -> Array:
+        """A reduction of `a` along some dims, which have one element each."""
+        rank = len(a.sizes)
+        if not is_whole(found):
+            return self.filled(found.dtype, (ONE,) * rank, found)
+        axes = self._axes(axis, rank)
+        everything = Slice(Literal(None), Literal(None), Literal(None))
+        keys = [Literal(None) if dim in axes else everything for dim in range(rank)]
+        return self.part(found, Group(tuple(keys)))
+
+    def joined(self, arrays: Any, axis: Any = ZERO) -> Array:
+        """`np.concatenate(arrays, axis)`."""
+        if not isinstance(arrays, (Group, Listing)) or not arrays.items:
+            raise NotNest
+        if not all(map(is_whole, arrays.items)):
+            raise NotNest
+        first, *rest = arrays.items
+        rank = len(first.sizes)
+        if any(len(value.sizes) != rank for value in rest):
+            raise NotNest
+        (dim,) = self._axes(axis, rank)
+        for value in rest:
+            for other in {*range(rank)} - {dim}:
+                self.require_equal(first.sizes[other], value.sizes[other])
+        ends: list[Any] = [first.sizes[dim]]
+        for value in rest:
+            ends.append(self.plus(ends[-1], value.sizes[dim]))
+        dtype = self._joint_dtype(arrays.items)
+        found = self.new(dtype, (*first.sizes[:dim], ends[-1], *first.sizes[dim + 1 :]))
+        for value, start in zip(arrays.items, [ZERO, *ends], strict=False):
+            self._fill_from(found, dim, start, value)
+        return found
+
+    def _fill_from(self, target: Array, dim: int, start: Any, value: Any) -> None:
+        """Fill the part of the target that begins at an index along one dim."""
+
+        def one(at: Sequence[Any]) -> None:
+            there = [*at]
+            there[dim] = self.plus(there[dim], start)
+            number = self.stored(self.element_of(value, at), target.dtype)
+            self.set_element(target, there, number)
+
+        self.each(value.sizes, one)
+
+    def side_by_side(self, tup: Any) -> Array:
+        """`np.hstack(arrays)`."""
+        if not isinstance(tup, (Group, Listing)) or not all(map(is_whole, tup.items)):
+            raise NotNest
+        is_flat = all(len(value.sizes) == 1 for value in tup.items)
+        return self.joined(tup, ZERO if is_flat else ONE)
+
+    def differences(self, a: Any) -> Any:
+        """`np.diff(a)` along the last dim."""
+        array = self._as_array(a)
+        if array.dtype is dtypes.bool_:
+            raise NotNest
+        none = Literal(None)
+        later, sooner = Slice(ONE, none, none), Slice(none, Literal(-1), none)
+        x, y = (self.part(array, Group((Literal(...), cut))) for cut in (later, sooner))
+        return self.binary("-", x, y)
+
+    def same_array(self, a: Any) -> Any:
+        """`np.asarray(a)` of an array: the array."""
+        return self._as_array(a)
+
+    def filled_like(self, a: Any, fill_value: Any, dtype: Any = None) -> Array:
+        """`np.full_like`."""
+        return self.made_like(fill_value, a, dtype)
+
+    def inner(self, a: Any, b: Any) -> Any:
+        """`np.inner(a, b)` and `np.vdot(a, b)`, of one dim and real numbers."""
+        if any(not is_whole(x) or len(x.sizes) != 1 or x.dtype.is_complex for x in (a, b)):
+            raise NotNest
+        return self.dot(a, b)
+
+    def number_of_true(self, a: Any) -> Any:
+        """`np.count_nonzero(a)`, which gives an int of Python's."""
+        counted = self.reduced("sum", self.formula(self._is_true, a))
+        return self.to_int(counted)
+
+    def _is_true(self, value: Any) -> Number:
+        return Number(as_number(self.truth(value)).operand, dtypes.bool_, False)
+
+    def both_true(self, x1: Any, x2: Any) -> Any:
+        """`np.logical_and(x1, x2)`."""
+        return self.formula(lambda a, b: self._of_truths("both", a, b), x1, x2)
+
+    def either_true(self, x1: Any, x2: Any) -> Any:
+        """`np.logical_or(x1, x2)`."""
+        return self.formula(lambda a, b: self._of_truths("either", a, b), x1, x2)
+
+    def _of_truths(self, operation: str, a: Any, b: Any) -> Number:
+        x, y = (self._is_true(value).operand for value in (a, b))
+        return Number(self.emit(operation, dtypes.bool_, x, y), dtypes.bool_, False)
+
+    def none_true(self, x: Any) -> Any:
+        """`np.logical_not(x)`."""
+        return self.formula(lambda a: self._opposite(self._is_true(a)), x)
+
+    def written_to(self, out: Any, value: Any) -> Any:
+        """`np.function(..., out=out)`: the array.
+
+        Raises:
+            NotNest: it is none, or of a dtype that NumPy refuses, or of other sizes.
+        """
+        if not isinstance(out, Array) or not is_whole(value):
+            raise NotNest
+        if not np.can_cast(value.dtype.numpy, out.dtype.numpy, "same_kind"):
+            raise NotNest
+        if len(value.sizes) > len(out.sizes):
+            raise NotNest
+        self.assign(out, value)
+        return out
 
     def outer(self, a: Any, b: Any) -> Any:
         """`np.outer(a, b)`."""
@@ -226,8 +362,13 @@ def _bound(function: Callable[..., Any], nest: Any, given: Sequence[Any], named:
 
 
 def _reduction(name: str) -> Callable[..., Any]:
-    def reduce(nest: Reductions, a: Any, axis: Any = None) -> Any:
-        return nest.reduced(name, a, axis)
+    def reduce(nest: ArrayCalls, a: Any, axis: Any = None, keepdims: Any = None) -> Any:
+        found = nest.reduced(name, a, axis)
+        if keepdims is None:
+            return found
+        if not isinstance(keepdims, Literal):
+            raise NotNest
+        return nest.with_dims_kept(found, a, axis) if keepdims.value else found
 
     return reduce
 
@@ -237,6 +378,31 @@ def _in_order(name: str) -> Callable[..., Any]:
         return nest.in_order(name, a)
 
     return reduce
+
+
+def _with_output(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function of so many operands, which may write to an array behind these."""
+    match count:
+        case 1:
+            return lambda nest, x1, out=None: _result(nest, function(nest, x1), out)
+        case _:
+            return lambda nest, x1, x2, out=None: _result(nest, function(nest, x1, x2), out)
+
+
+def _result(nest: ArrayCalls, value: Any, out: Any) -> Any:
+    return value if _is_none(out) else nest.written_to(out, value)
+
+
+def _operator(symbol: str) -> Callable[..., Any]:
+    return _with_output(lambda nest, a, b: nest.binary(symbol, a, b), 2)
+
+
+def _comparison(symbol: str) -> Callable[..., Any]:
+    return _with_output(lambda nest, a, b: nest.compare(symbol, a, b), 2)
+
+
+def _sign(symbol: str) -> Callable[..., Any]:
+    return _with_output(lambda nest, a: nest.unary(symbol, a), 1)
 
 
 def _maker(number: float) -> Callable[..., Any]:
@@ -278,10 +444,17 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "astype": ArrayCalls.converted_to,
     "fill": ArrayCalls.filled_with,
     "cumsum": Reductions.running,
+    "transpose": ArrayCalls.axes_turned,
 }
 
 #: Methods that write to their array.
 CHANGING: Final = frozenset(("fill",))
+
+
+def may_write(target: Any, given: Sequence[Any]) -> bool:
+    """Whether a call may write to one of its arguments."""
+    return type(target) is np.ufunc and len(given) > target.nin
+
 
 # By id: a class may hash by code of the program's.
 _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
@@ -294,6 +467,14 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     id(np.cumsum): Reductions.running,
     id(np.where): Reductions.where,
     id(np.outer): ArrayCalls.outer,
+    id(np.inner): ArrayCalls.inner,
+    id(np.vdot): ArrayCalls.inner,
+    id(np.transpose): ArrayCalls.axes_turned,
+    id(np.expand_dims): ArrayCalls.with_new_axis,
+    id(np.diff): ArrayCalls.differences,
+    id(np.asarray): ArrayCalls.same_array,
+    id(np.full_like): ArrayCalls.filled_like,
+    id(np.count_nonzero): ArrayCalls.number_of_true,
     id(np.flip): ArrayCalls.turned,
     id(np.flipud): lambda nest, m: nest.turned(m, ZERO),
     id(np.fliplr): lambda nest, m: nest.turned(m, ONE),
@@ -306,13 +487,39 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     id(builtins.max): _in_order("max"),
 }
 
-#: Functions that take numbers, too.
+_OPERATORS: Final[dict[int, Callable[..., Any]]] = {
+    **{
+        id(function): _operator(symbol)
+        for function, symbol in {
+            np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.power: "**",
+            np.floor_divide: "//", np.remainder: "%", np.bitwise_and: "&", np.bitwise_or: "|",
+            np.bitwise_xor: "^", np.left_shift: "<<", np.right_shift: ">>",
+        }.items()
+    },
+    **{
+        id(function): _comparison(symbol)
+        for function, symbol in {
+            np.greater: ">", np.greater_equal: ">=", np.less: "<", np.less_equal: "<=",
+            np.equal: "==", np.not_equal: "!=",
+        }.items()
+    },
+    id(np.negative): _sign("-"),
+    id(np.positive): _sign("+"),
+    id(np.invert): _sign("~"),
+    id(np.logical_and): _with_output(ArrayCalls.both_true, 2),
+    id(np.logical_or): _with_output(ArrayCalls.either_true, 2),
+    id(np.logical_not): _with_output(ArrayCalls.none_true, 1),
+}  # fmt: skip
+
+#: Functions that take numbers, or sequences of arrays, too.
 _OF_NUMBERS: Final[dict[int, Callable[..., Any]]] = {
     id(np.clip): ArrayCalls.cut,
     id(np.round): ArrayCalls.rounded,
     id(np.real): ArrayCalls.real_parts,
     id(np.imag): ArrayCalls.imaginary_parts,
     id(np.angle): ArrayCalls.angles,
+    id(np.concatenate): ArrayCalls.joined,
+    id(np.hstack): ArrayCalls.side_by_side,
 }
 
 #: Functions that make arrays of none. What NumPy leaves undefined is 0.
@@ -326,4 +533,4 @@ _MAKERS: Final[dict[int, Callable[..., Any]]] = {
 }
 
 
-__all__ = ["CHANGING", "ArrayCalls"]
+__all__ = ["CHANGING", "ArrayCalls", "may_write"]

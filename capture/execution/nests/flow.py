@@ -20,7 +20,7 @@ import numpy as np
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nests.activations import Activation, Exit, State
-from dynajit.capture.execution.nests.array_calls import CHANGING
+from dynajit.capture.execution.nests.array_calls import CHANGING, may_write
 from dynajit.capture.execution.nests.bodies import is_of_item, raises, targets
 from dynajit.capture.execution.nests.callees import Callees
 from dynajit.capture.execution.nests.complex_numbers import (
@@ -727,6 +727,8 @@ class Flow(Comprehensions):
             raise NotNest
         self._machine.recorder.use(callee.value)
         target = callee.value.object
+        if may_write(target, arguments):
+            self._hold(state)
         made = self.called_with_arrays(target, arguments[:first], named)
         if made is not None:
             stack.append(made)

@@ -495,7 +495,9 @@ def slots_in(value: Any) -> Iterator[int]:
     match value:
         case Array(slot=slot) if slot < 0:
             yield slot
-        case Formula(operands=items) | Group(items=items) | Items(items=items):
+        case (
+            Formula(operands=items) | Group(items=items) | Listing(items=items) | Items(items=items)
+        ):
             for item in items:
                 yield from slots_in(item)
         case Elements(arrays=arrays):

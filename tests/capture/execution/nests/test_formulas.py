@@ -25,6 +25,11 @@ pytestmark = pytest.mark.one_python
         "a[[i, 0], 1:] = a[[0, i], :3] * 2", "a[...] += 1", "x.fill(2.0)",
         "t = a[[i, 0]]; t[0] += 5; a[1] += t[0]", "out[:, :4] = a; a[i] = out[0, :4]",
         "a[i] = a[i]", "a[i] = x[0], 1, a[0, i % 4], 2.5", "a[i, :2] = [i, x[i]]",
+        "np.add(x, x[::-1], x)", "np.add(x[1:], x[:-1], out=x[1:])", "np.negative(x, x)",
+        "t = np.multiply(a, 2, out=a); t[0] += a[i]", "np.add(k, 1, out=x)",
+        "np.add(1, x, out=None)",
+        "t = x > 2; np.logical_not(t, t); x[0] = t.sum()", "np.add(a[0], 1.0, a)",
+        "t = x * 2; np.add(x, 1, x); out[0, :5] = t", "t = np.asarray(x); t[1] = 7",
         "t = a.T; t[0] += 1; a[0] = t[1, :4]", "a[i, :] = x[:, None][1:, 0]",
     ],
 )  # fmt: skip
@@ -64,9 +69,26 @@ def test_dtypes_of_rows_are_those_of_numpy(other: str, dtype: Any) -> None:
         "a @ a[i]", "x @ a", "np.dot(a.T, x)", "a.sum(axis=1)", "a.max(axis=0)", "np.full(n, 3)",
         "np.mean(a, axis=-1)", "np.empty_like(x) * 0", "x[:4] @ a.T[:, :n]",
         "(a.T @ a)[i % m]", "k @ k[:, None]",
+        "np.add(x, 1)", "np.subtract(x, k)", "np.multiply(x, x[i])", "np.divide(k, 2)",
+        "np.power(x, 2)", "np.power(x, k)", "np.floor_divide(x, 2)", "np.mod(k, 3)",
+        "np.negative(k)", "np.bitwise_and(k, 3)", "np.bitwise_or(k, 1)",
+        "np.bitwise_xor(k, k[::-1])", "np.invert(k)", "np.left_shift(k, 2)", "np.right_shift(k, 1)",
+        "np.positive(x)", "np.greater(x, 1)", "np.less_equal(x, k)", "np.equal(k, 2)",
+        "np.not_equal(x, k)", "np.logical_not(k)", "np.logical_and(x, k > 1)",
+        "np.logical_or(x > 3, k)", "np.invert(x > 2)", "x[k].transpose()", "np.transpose(a)[i % m]",
+        "a.transpose()[i % m]", "np.expand_dims(x, 0)[0]", "np.asarray(x)",
+        "np.expand_dims(a, -1)[i, :, 0]", "np.concatenate((x[i:], a[i], x[:i]))", "np.diff(x)",
+        "np.concatenate([a, a * 2])[i + n]", "np.concatenate((a, a[:, 1:]), axis=1)[i]",
+        "np.concatenate((x, a[i]), 0)[2:6]", "np.hstack((x[1:3], a[i, 1:]))",
+        "np.hstack((a, a))[i]", "np.diff(a)[i]", "np.diff(k)", "np.full_like(x, i)",
+        "np.full_like(k, 2.7)", "a[i] - np.inner(x, x)", "x * np.vdot(x, k)",
+        "x * np.count_nonzero(x > i)", "x * np.count_nonzero(a)",
+        "a.sum(axis=1, keepdims=True)[:, 0]", "np.max(a, 0, keepdims=True)[0]",
+        "np.mean(a, keepdims=True)[0]", "a.min(axis=(0, 1), keepdims=1)[0]", "a.sum(1, keepdims=0)",
         "np.flip(x)", "np.flip(a, 0)[i]", "np.flip(a)[i]", "np.flipud(a)[i]", "np.fliplr(a)[i]",
-        "np.flip(x * 2)", "x[k]", "x[k - 5]", "a[k][i]", "a[k % 4, k % m]", "a[i, k % m]",
-        "a[k, 1]",        "x[k[:, None] * 0 + k % 5][i]", "k[k.astype(np.uint8)]", "x[k[:0]]",
+        "np.flip(x * 2)", "x[k]", "x[k - 5]", "(x * 2)[k]", "x.copy()[k]",
+        "np.concatenate([x * 2, x + 1])[i:]", "a[k][i]", "a[k % 4, k % m]", "a[i, k % m]",
+        "a[k, 1]", "x[k[:, None] * 0 + k % 5][i]", "k[k.astype(np.uint8)]", "x[k[:0]]",
         "(x + 1j)[k].imag", "(a @ a[k % 4])[i] if m == n else x", "a.astype(np.float32)[k % 4, 0]",
     ],
 )  # fmt: skip
@@ -86,14 +108,30 @@ def test_arrays_that_turns_make(value: str) -> None:
         "a[k % 3] = x[:4]", "a[k % 3, k % 4] = x", "a[i, k % 4] -= x", "a[k, i % 4] = a[i, 0]",
         "a[k[:, None], k[None, :4]] = a * 2", "x[x.astype(np.int64) % 5] = x", "k[k] = k[::-1]",
         "k[k] += 1; k %= 5", "a[k] = a[:1]", "a[k] = a[:1] * 2", "x[k[1:1]] = 9",
-        "a[k - 5, -1] = x",
-        "t = x[k]; x[k] = 0; out[i, :5] = t", "t = x.copy(); t[k] += i; a[:, 1] = t",
-        "x[k] = x.astype(np.float32)", "z = x + 1j * x; z[k] = x; x[:] = z.imag + z.real",
+        "a[k - 5, -1] = x", "t = x[k]; x[k] = 0; out[i, :5] = t",
+        "t = x.copy(); t[k] += i; a[:, 1] = t", "x[k] = x.astype(np.float32)",
+        "z = x + 1j * x; z[k] = x; x[:] = z.imag + z.real",
     ],
 )  # fmt: skip
 def test_elements_are_set_by_arrays_of_indices(line: str) -> None:
     """The last one stays where indices repeat."""
     check(program("for i in range(1, n):", f"    {line}", "    x[0] += 0.5"))
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("np.add(x, 0.5, out=k)", TypeError), ("np.add(x, 1, out=a)", ValueError),
+        ("np.add(a, 1, out=x)", ValueError), ("np.concatenate((x, a))", ValueError),
+        ("np.concatenate((a, a[:, 1:]))", ValueError), ("np.invert(x)", TypeError),
+        ("np.power(k, -1)", ValueError), ("np.concatenate((a[:1], x[None, :3]))", ValueError),
+    ],
+)  # fmt: skip
+def test_functions_refuse_what_numpy_refuses(line: str, error: type[Exception]) -> None:
+    function = program("for i in range(n):", "    x[i:] += 1", f"    {line}")
+    expected = outcome(function, arguments())
+    assert issubclass(expected[0][0], error)
+    assert same(expected, outcome(dj.compile(function), arguments()))
 
 
 def test_arrays_of_two_turns_are_two() -> None:
