@@ -268,6 +268,11 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
+def _is_float(value: Value | None) -> bool:
+    """Whether it is a float of Python's that is known when the code runs."""
+    return isinstance(value, Scalar) and value.python_type is float
+
+
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -279,6 +284,9 @@ class _Turn(Tried):
     """
 
     differentiable = True
+    #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
+    #: them from the turn on.
+    hands_floats_on = True
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
@@ -354,6 +362,8 @@ class _Turn(Tried):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
                 found[name] = scalar
+            elif self.hands_floats_on and _is_float(old) and _is_float(value):
+                found[name] = self._counted(name, float)
         identities = [value.identity for value, _ in self._tensors.values()]
         if (
             len(set(identities)) < len(identities)
@@ -384,7 +394,7 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if name not in self._late or not is_literal(first):
+        if not _is_float(first) and not (name in self._late and is_literal(first)):
             return value_in(self._recorder, self._tensors[name][0])
         found = held_number(self._executor, first)
         if found is None:
@@ -658,7 +668,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._late):
+        if held is None and (is_count(first) or name in self._late or _is_float(first)):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
@@ -691,6 +701,8 @@ class _CountedTurn(_Turn):
     What the loop hands on are tensors and ints that go up in equal steps. Lists that grow, and
     memory that is written, have a size, or a count, for each number of turns.
     """
+
+    hands_floats_on = False
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int

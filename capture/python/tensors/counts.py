@@ -85,7 +85,7 @@ def held_number(machine: Machine, value: Value) -> graph.Value | None:
         recorder.use(value)
         given = value.value
     elif isinstance(value, Scalar) and kind is not bool:
-        if not is_of_a_turn(value):
+        if kind is not float and not is_of_a_turn(value):
             return None
         given = recorder.lift_scalar(value)
     else:

@@ -1,5 +1,6 @@
 """`for i in range(n)`: one loop of the graph where turns do the same, and always plain results."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -405,6 +406,65 @@ def test_numbers_that_vary_between_calls_are_exact(backend) -> None:
     compiled, x = dj.compile(run, backend=backend), dj.zeros(3, dtype=dj.float64)
     for rate in (0.3, 0.2, 0.1):
         np.testing.assert_allclose(compiled(x, rate, 40).numpy(), run(x, rate, 40).numpy(), 1e-14)
+
+
+def simulation(x, dt, n):
+    t, decay = 0.0, 1.0
+    for _ in range(n):
+        x = x + dj.sin(x * t) * dt * decay
+        t += dt
+        decay *= 1 - dt
+    return x, t, decay
+
+
+def with_a_float_on_the_way(x, dt, n):
+    t, last = 0.5, 0.0
+    for i in range(n):
+        last, t = t, last + dt * i
+        x = x * 0.5 + last
+    return x, t, last, t - dt
+
+
+def with_a_float_in_a_function_of_pythons(x, dt, n):
+    t = 0.0
+    for _ in range(n):
+        x = x * 0.9 + math.atan(t)
+        t += dt
+    return x, t
+
+
+def float_then_int(x, dt, n):
+    t = dt
+    for i in range(n):
+        x = x + t
+        t = t * 2 if i < 20 else i
+    return x, t
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.float64])
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (simulation, 1), (with_a_float_on_the_way, 1),
+        (with_a_float_in_a_function_of_pythons, None), (float_then_int, None),
+    ],
+)  # fmt: skip
+def test_floats_that_arguments_change_are_handed_on(function, count, dtype) -> None:
+    """To the bit."""
+    compiled, x = dj.compile(function), dj.arange(6.0, dtype=dtype)
+    for dt in (0.1, 0.3, -0.07, 1e-3, float("nan"), math.inf, 0.1):
+        expected, found = function(x, dt, 40), compiled(x, dt, 40)
+        dj.testing.assert_close(found[0], expected[0], equal_nan=True, rtol=1e-4, atol=1e-5)
+        assert repr(expected[1:]) == repr(found[1:])
+    if count is not None:
+        assert count == loops_of(function, x, 0.1, 40)
+
+
+def test_a_float_that_is_handed_on_needs_no_version_of_its_own() -> None:
+    compiled = dj.compile(simulation, fullgraph=True)
+    for dt in (0.1, 0.3, -0.07, 1e-3):
+        assert_same(simulation(X, dt, 40), compiled(X, dt, 40))
+    assert compiled.entry_count <= 2  # a number is a parameter from its second value on
 
 
 def test_random_numbers_are_drawn_as_before() -> None:
