@@ -44,9 +44,10 @@ class ArrayCalls(Reductions):
         if maker is not None:
             return maker(self, *given, **named)
         function = _OF_NUMBERS.get(id(target))
-        if function is None and not any(map(is_whole, given)):
-            return None
-        function = function or _FUNCTIONS.get(id(target)) or _OPERATORS.get(id(target))
+        if function is None and any(map(is_whole, given)):
+            function = _FUNCTIONS.get(id(target))
+        if function is None and any(map(_is_of_numpy, given)):
+            function = _OPERATORS.get(id(target))
         return None if function is None else _bound(function, self, given, named)
 
     def method(self, name: str, target: Any, given: Sequence[Any], named: Named) -> Any:
@@ -338,6 +339,11 @@ class ArrayCalls(Reductions):
             raise NotNest
         kind = array.dtype if _is_none(dtype) else dtype_of(dtype)
         return self.filled(kind, array.sizes, number)
+
+
+def _is_of_numpy(value: Any) -> bool:
+    """Whether operators with the value are NumPy's."""
+    return is_whole(value) or (isinstance(value, Number) and not value.is_python)
 
 
 def _is_none(value: Any) -> bool:

@@ -7,10 +7,11 @@ parameters, raises `NotNest`.
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dynajit.capture import control
-from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.bytecode.instructions import Body, decode
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import Group, NotNest
 from dynajit.capture.guards.parts import part, place_of, rely_on_code
@@ -18,6 +19,7 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.python.calls import is_library
 from dynajit.capture.python.tensors.tensors import is_library_function, why_not_inlined
+from dynajit.capture.values.functions import FunctionContents, FunctionValue
 from dynajit.capture.values.symbolic import Known
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ _NOT_PLAIN: Final = (
     | inspect.CO_ASYNC_GENERATOR
 )
 
+#: A function that was there before the capture, or one that the captured code has made.
+Callee: TypeAlias = Known | FunctionValue
+
 
 class Callees:
     """The functions that one nest calls. Mutable: each is looked at once.
@@ -43,20 +48,24 @@ class Callees:
 
     def __init__(self, machine: "Executor", inputs: Inputs) -> None:
         self._machine, self._inputs = machine, inputs
-        self._frames: dict[int, Frame] = {}
-        self._defaults: dict[int, Any] = {}
+        self._frames: dict[tuple[bool, int], Frame] = {}
+        self._defaults: dict[tuple[bool, int], Any] = {}
 
-    def frame_of(self, callee: Known) -> Frame:
+    def frame_of(self, callee: Callee) -> Frame:
         """The frame of a call.
 
         Raises:
             NotNest: it is none that a nest has.
         """
-        function = callee.object
-        found = self._frames.get(id(function))
-        if found is not None:
-            return found
-        machine = self._machine
+        key = _key(callee)
+        if key not in self._frames:
+            is_made = isinstance(callee, FunctionValue)
+            self._frames[key] = self._made_frame(callee) if is_made else self._found_frame(callee)
+        return self._frames[key]
+
+    def _found_frame(self, callee: Known) -> Frame:
+        """Of a function that was there before the capture."""
+        function, machine = callee.object, self._machine
         if is_library(function) or is_library_function(machine, function):
             raise NotNest
         if str(function.__globals__.get("__name__")).startswith(_OWN):
@@ -64,19 +73,30 @@ class Callees:
         if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
             raise NotNest
         rely_on_code(machine, callee)
-        code, body = function.__code__, decode(function.__code__)
-        if code.co_flags & _NOT_PLAIN or code.co_kwonlyargcount or body.unsupported is not None:
-            raise NotNest
+        body = _plain_body(function.__code__)
         base = place_of(machine, callee)
         namespace = machine.root.namespace
         if function.__globals__ is not namespace.globals:
             namespace = Namespace.of(function, base)
         cells = machine.recorder.cells_of(function, base)
-        found = self._frames[id(function)] = Frame(body, code, namespace, {}, cells)
+        found = Frame(body, function.__code__, namespace, {}, cells)
         found.bind_free_cells()
         return found
 
-    def bound(self, callee: Known, arguments: list[Any], names: Sequence[str]) -> dict[str, Any]:
+    def _made_frame(self, callee: FunctionValue) -> Frame:
+        """Of a function that the captured code has made. No nest writes to its variables."""
+        contents = self._contents_of(callee)
+        body = _plain_body(contents.code)
+        found = Frame(body, contents.code, contents.namespace, {}, contents.closure)
+        found.bind_free_cells()
+        return found
+
+    def _contents_of(self, callee: FunctionValue) -> FunctionContents:
+        contents = self._machine.heap[callee.identity]
+        assert isinstance(contents, FunctionContents)
+        return contents
+
+    def bound(self, callee: Callee, arguments: list[Any], names: Sequence[str]) -> dict[str, Any]:
         """The parameters of a function as a call binds them.
 
         Args:
@@ -85,7 +105,7 @@ class Callees:
         Raises:
             NotNest: it does not.
         """
-        code = callee.object.__code__
+        code = self.frame_of(callee).code
         first = len(arguments) - len(names)
         named = dict(zip(names, arguments[first:], strict=True))
         parameters = code.co_varnames[: code.co_argcount]
@@ -104,15 +124,37 @@ class Callees:
             raise NotNest
         return found
 
-    def _defaults_of(self, callee: Known) -> Sequence[Any]:
+    def _defaults_of(self, callee: Callee) -> Sequence[Any]:
         """What a function has for parameters that a call leaves out."""
-        key = id(callee.object)
+        key = _key(callee)
         if key not in self._defaults:
-            placed = part(self._machine, callee, "__defaults__")
-            self._machine.recorder.use(placed)
-            self._defaults[key] = self._inputs.convert(placed)
+            if isinstance(callee, FunctionValue):
+                placed = self._contents_of(callee).defaults
+            else:
+                placed = part(self._machine, callee, "__defaults__")
+                self._machine.recorder.use(placed)
+            self._defaults[key] = None if placed is None else self._inputs.convert(placed)
         known = self._defaults[key]
         return known.items if isinstance(known, Group) else ()
 
 
-__all__ = ["Callees"]
+def _key(callee: Callee) -> tuple[bool, int]:
+    """What tells callees apart: functions that are made, and those that are there."""
+    if isinstance(callee, FunctionValue):
+        return True, callee.identity
+    return False, id(callee.object)
+
+
+def _plain_body(code: CodeType) -> Body:
+    """The instructions of a function of plain parameters.
+
+    Raises:
+        NotNest: it has others, or is a generator, or is not understood.
+    """
+    body = decode(code)
+    if code.co_flags & _NOT_PLAIN or code.co_kwonlyargcount or body.unsupported is not None:
+        raise NotNest
+    return body
+
+
+__all__ = ["Callee", "Callees"]

@@ -22,7 +22,7 @@ from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nests.activations import Activation, Exit, State
 from dynajit.capture.execution.nests.array_calls import CHANGING, may_write
 from dynajit.capture.execution.nests.bodies import is_of_item, raises, targets
-from dynajit.capture.execution.nests.callees import Callees
+from dynajit.capture.execution.nests.callees import Callee, Callees
 from dynajit.capture.execution.nests.complex_numbers import (
     CMATH,
     as_complex_number,
@@ -74,6 +74,7 @@ from dynajit.capture.execution.nests.values import (
 )
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.opcodes import HANDLERS as OPCODES
+from dynajit.capture.values.functions import FunctionValue
 from dynajit.capture.values.symbolic import Known
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
@@ -723,6 +724,8 @@ class Flow(Comprehensions):
                 self._hold(state)
             stack.append(self.method(callee.name, callee.target, arguments[:first], named))
             return False
+        if isinstance(callee, Outer) and isinstance(callee.value, FunctionValue):
+            return self._inline(state, callee.value, arguments, names)
         if not isinstance(callee, Outer) or not isinstance(callee.value, Known):
             raise NotNest
         self._machine.recorder.use(callee.value)
@@ -826,7 +829,7 @@ class Flow(Comprehensions):
         return False
 
     def _inline(
-        self, state: State, callee: Known, arguments: list[Any], names: Sequence[str]
+        self, state: State, callee: Callee, arguments: list[Any], names: Sequence[str]
     ) -> bool:
         """A function of the program's: its blocks are those of the nest.
 
