@@ -388,11 +388,9 @@ def _in_order(name: str) -> Callable[..., Any]:
 
 def _with_output(function: Callable[..., Any], count: int) -> Callable[..., Any]:
     """A function of so many operands, which may write to an array behind these."""
-    match count:
-        case 1:
-            return lambda nest, x1, out=None: _result(nest, function(nest, x1), out)
-        case _:
-            return lambda nest, x1, x2, out=None: _result(nest, function(nest, x1, x2), out)
+    if count == 1:
+        return lambda nest, x1, out=None: _result(nest, function(nest, x1), out)
+    return lambda nest, x1, x2, out=None: _result(nest, function(nest, x1, x2), out)
 
 
 def _result(nest: ArrayCalls, value: Any, out: Any) -> Any:

@@ -59,8 +59,11 @@ class Callees:
         """
         key = _key(callee)
         if key not in self._frames:
-            is_made = isinstance(callee, FunctionValue)
-            self._frames[key] = self._made_frame(callee) if is_made else self._found_frame(callee)
+            self._frames[key] = (
+                self._made_frame(callee)
+                if isinstance(callee, FunctionValue)
+                else self._found_frame(callee)
+            )
         return self._frames[key]
 
     def _found_frame(self, callee: Known) -> Frame:
