@@ -20,6 +20,7 @@
 #include "native/quiet_lookup.h"
 #include "native/caller_stack.h"
 #include <pthread.h>
+#include <time.h>
 
 /* ---------------------------------------------------------------------------- Module state ---- */
 
@@ -143,6 +144,10 @@ typedef struct {
     uint64_t calls;
     uint64_t hits;
     char disabled;
+    char is_slower;    /* disabled: frames of it were faster as they are */
+    int trial;         /* frames that found an entry, until the trial is over */
+    double spent[2];   /* seconds of frames on trial, compiled and plain */
+    double fastest[2]; /* of one of them */
     char is_rest; /* what goes on after a break: seen by tracers as it is written */
     PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
@@ -1038,6 +1043,10 @@ static PyObject *
 compiled_clear_entries(CompiledFunction *self, PyObject *unused)
 {
     drop_entries(self);
+    self->is_slower = 0;
+    self->trial = 0;
+    memset(self->spent, 0, sizeof(self->spent));
+    memset(self->fastest, 0, sizeof(self->fastest));
     Py_RETURN_NONE;
 }
 
@@ -1139,6 +1148,8 @@ static PyMemberDef compiled_members[] = {
     {"calls", T_ULONGLONG, offsetof(CompiledFunction, calls), 0, "Calls so far."},
     {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), 0, "Calls that found an entry."},
     {"disabled", T_BOOL, offsetof(CompiledFunction, disabled), 0, "True: run the original."},
+    {"is_slower", T_BOOL, offsetof(CompiledFunction, is_slower), READONLY,
+     "True: disabled, since frames of it were faster as they are."},
     {"is_rest", T_BOOL, offsetof(CompiledFunction, is_rest), 0,
      "True: what goes on after a break; runs the original while sys.settrace is in force."},
     {NULL, 0, 0, 0, NULL},
@@ -1349,6 +1360,47 @@ ask_callback(_PyInterpreterFrame *frame)
     return (CompiledFunction *)answer;
 }
 
+/* Frames that plain Python calls again and again may do so little that their guards cost more than
+ * their kernels save. After so many that found an entry, as many of the next ones run compiled as
+ * plain, in turns; what is slower then, as a whole and in its fastest run, is given up. */
+#define TRIAL_BEGIN 64
+#define TRIAL_END (TRIAL_BEGIN + 16)
+#define TRIAL_SHARE 0.8
+
+static double
+seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Whether the next frame is to run plainly; counts it while the trial goes on. */
+static int
+is_plain_turn(CompiledFunction *compiled)
+{
+    if (compiled->trial >= TRIAL_END) {
+        return 0;
+    }
+    compiled->trial++;
+    return compiled->trial > TRIAL_BEGIN && compiled->trial % 2 == 0;
+}
+
+static void
+note_turn(CompiledFunction *compiled, int turn, double seconds)
+{
+    int is_plain = turn % 2 == 0;
+    double *fastest = &compiled->fastest[is_plain];
+    compiled->spent[is_plain] += seconds;
+    if (*fastest == 0.0 || seconds < *fastest) {
+        *fastest = seconds;
+    }
+    if (turn == TRIAL_END && compiled->spent[1] < TRIAL_SHARE * compiled->spent[0]
+        && compiled->fastest[1] < TRIAL_SHARE * compiled->fastest[0]) {
+        compiled->disabled = compiled->is_slower = 1;
+    }
+}
+
 /* The function whose code the frame shall run. New reference; NULL with or without an exception:
  * the original. */
 static PyObject *
@@ -1367,7 +1419,7 @@ choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_
     Entry *entry = find_entry(compiled, slots, function);
     if (entry != NULL) {
         *is_scoped = entry->is_scoped;
-        return Py_NewRef(entry->function);
+        return is_plain_turn(compiled) ? NULL : Py_NewRef(entry->function);
     }
     PyObject *target = miss(compiled, slots, function, is_scoped);
     if (target == function || target == compiled->function
@@ -1423,9 +1475,15 @@ evaluate_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag)
         compiled = ask_callback(frame);
     }
     PyObject *function = NULL;
-    int is_scoped = 0;
+    int is_scoped = 0, turn = 0;
+    double start = 0.0;
     if (compiled != NULL) {
+        int before = compiled->trial;
         function = choose_function(compiled, frame, &is_scoped);
+        if (compiled->trial > before && compiled->trial > TRIAL_BEGIN) {
+            turn = compiled->trial;
+            start = seconds_now();
+        }
     }
     PyObject *result;
     if (function != NULL) {
@@ -1437,6 +1495,9 @@ evaluate_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag)
     }
     else {
         result = run_frame(ts, frame, 0);
+    }
+    if (turn > 0) {
+        note_turn(compiled, turn, seconds_now() - start);
     }
     Py_XDECREF(compiled);
     return result;

@@ -18,6 +18,7 @@ class CompiledFunction:
     hits: int
     disabled: bool
     is_rest: bool
+    is_slower: bool
 
     def __init__(
         self,

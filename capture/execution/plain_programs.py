@@ -10,7 +10,7 @@ relies on, with one item for all of those of a list.
 import builtins
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
@@ -18,9 +18,11 @@ from random import Random
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import SkipFrame
-from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.bytecode.instructions import Instruction, decode
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
@@ -46,6 +48,14 @@ _SEQUENCES: Final = (list, tuple)
 _SETS: Final = (set, frozenset, deque)
 _DICTS: Final = (dict, defaultdict, OrderedDict, Counter)
 
+#: Functions of NumPy's random numbers -> arguments in front of the size: without one they give a
+#: number of Python's.
+_DRAWS: Final = {
+    "random": 0, "random_sample": 0, "rand": 0, "randn": 0, "standard_normal": 0, "uniform": 2,
+    "normal": 2, "randint": 2, "integers": 2, "exponential": 1, "poisson": 1, "seed": 1,
+}  # fmt: skip
+_SIMPLE: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
+
 #: Modules of the standard library that give objects of any class.
 _OF_ANYTHING: Final = frozenset({"gc", "importlib", "pickle", "runpy", "shelve"})
 
@@ -69,7 +79,8 @@ def refuse(executor: "Executor", is_long: bool = False) -> None:
 
 def is_plain(function: FunctionType, arguments: Iterable[Any]) -> bool:
     """Whether no tensor and no array turns up in a call, as far as can be seen."""
-    return _Search().all_plain((*arguments, function))
+    search = _Search()
+    return search.all_plain((*arguments, function)) and not search.may_draw_arrays
 
 
 class _Search:
@@ -77,6 +88,12 @@ class _Search:
 
     def __init__(self) -> None:
         self._met: dict[int, Any] = {}
+        self._has_generators = self._has_sizes = False
+
+    @property
+    def may_draw_arrays(self) -> bool:
+        """Whether a generator of NumPy's may be asked for more than a number."""
+        return self._has_generators and self._has_sizes
 
     def all_plain(self, objects: Iterable[Any]) -> bool:
         return all(map(self._is_plain, objects))
@@ -94,6 +111,9 @@ class _Search:
             return bool(obj) and self.all_plain(islice(obj, MOST_ITEMS))
         if kind in _DICTS:
             return bool(obj) and self.all_plain(islice(obj.values(), MOST_ITEMS))
+        if kind in (np.random.Generator, np.random.RandomState):
+            self._has_generators = True
+            return True
         if kind is CompiledFunction:
             return self._is_plain(obj.__wrapped__)
         if kind is FunctionType:
@@ -120,13 +140,19 @@ class _Search:
         )
 
     def _is_plain_code(self, code: CodeType, namespace: dict[str, Any]) -> bool:
-        for instruction in decode(code).instructions:
+        instructions = decode(code).instructions
+        for place, instruction in enumerate(instructions):
+            if instruction.operation in _ATTRIBUTES and instruction.argument in _DRAWS:
+                self._has_sizes |= not _is_draw(instructions, place)
             if instruction.operation == "IMPORT_NAME":
                 if not _is_plain_module(instruction.argument):
                     return False
             elif instruction.operation == "LOAD_GLOBAL":
                 name = instruction.argument
                 found = dict.get(namespace, name, _missing)
+                is_random = instructions[place + 1].argument == "random"
+                if found is np and is_random and _is_draw(instructions, place + 2):
+                    continue
                 if found is None or not self._is_plain_global(name, found):
                     return False
         inner = (literal for literal in code.co_consts if isinstance(literal, CodeType))
@@ -143,6 +169,17 @@ class _Search:
 
 
 _missing: Final = object()
+_ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+
+def _is_draw(instructions: Sequence[Instruction], place: int) -> bool:
+    """Whether a number is drawn by the method that is loaded at a place, with simple arguments."""
+    if place >= len(instructions) or instructions[place].argument not in _DRAWS:
+        return False
+    behind = instructions[place + 1 :]
+    count = next((n for n, each in enumerate(behind) if each.operation not in _SIMPLE), 0)
+    is_called = behind[count].operation == "CALL" and behind[count].argument == (count, ())
+    return is_called and count <= _DRAWS[instructions[place].argument]
 
 
 def _is_plain_module(name: Any) -> bool:

@@ -253,7 +253,7 @@ def report_of(name: str, compiled: Any, family: Family) -> Report:
         ),
         breaks=tuple(family.breaks),
         graphs=family.graphs,
-        skips=tuple(family.skips),
+        skips=(*family.skips, *(_slower(member) for member in members if member.is_slower)),
         lines=len(family.captured | family.plain),
         compiled_lines=len(family.captured - family.plain),
         parts=_parts(members, compiled, name),
@@ -294,6 +294,10 @@ def _recompiles(records: Iterable[Any]) -> Iterable[Recompile]:
                 sizes=found.sizes,
                 milliseconds=found.milliseconds,
             )
+
+
+def _slower(member: Any) -> str:
+    return f"{member.__wrapped__.__qualname__}: called by plain Python, it took longer compiled"
 
 
 def _changing(group: "Sequence[Recurring]", is_rest: bool) -> Changing:

@@ -520,12 +520,12 @@ def test_each_thread_has_its_own_scope(side_by_side):
     def inside():
         with Scope({function: replacement}):
             barrier.wait()
-            results.append(("inside", {function() for _ in range(500)}))
+            results.append(("inside", {function() for _ in range(60)}))
             barrier.wait()
 
     def outside():
         barrier.wait()
-        results.append(("outside", {function() for _ in range(500)}))
+        results.append(("outside", {function() for _ in range(60)}))
         barrier.wait()
 
     side_by_side(inside, outside)
@@ -585,3 +585,29 @@ def test_cell_contents_reads_a_cell():
     assert NotImplemented is _capture.cell_contents(cell)
     with pytest.raises(TypeError):
         _capture.cell_contents(5)
+
+
+@pytest.mark.parametrize("is_slower", [True, False])
+def test_what_is_slower_than_the_original_is_given_up(is_slower):
+    """Frames on trial run in turns as they are and as they were compiled."""
+    ran = []
+
+    def original(x):
+        ran.append("original")
+        return x if is_slower else sum(range(3000)) - sum(range(3000)) + x
+
+    def replacement(x):
+        ran.append("compiled")
+        return sum(range(3000)) - sum(range(3000)) + x if is_slower else x
+
+    original.__code__ = original.__code__.replace()  # that no other test has met
+    with Scope({original: replacement}) as scope:
+        for number in range(200):
+            assert number == original(number)
+    (made,) = scope.made
+    assert is_slower == made.is_slower == made.disabled
+    assert 8 == ran[64:80].count("original")
+    assert {"original" if is_slower else "compiled"} == {*ran[80:]}
+
+    made.clear_entries()
+    assert not made.is_slower

@@ -145,6 +145,36 @@ def within() -> Any:
     return [np.zeros(i) for i in range(3)]
 
 
+def draws_numbers(n: int) -> float:
+    found = 0.0
+    for _ in range(n):
+        found += np.random.random() + np.random.uniform(0.0, n) + np.random.randint(4)
+    return found
+
+
+def draws_array(n: int) -> Any:
+    return np.random.rand(3)
+
+
+def draws_array_by_size(n: int) -> Any:
+    return np.random.normal(0.0, 1.0, n)
+
+
+def draws_array_by_name(n: int) -> Any:
+    return np.random.random(size=n)
+
+
+def draws_numbers_of(generator: Any) -> float:
+    found = 0.0
+    for _ in range(100):
+        found += generator.normal() + generator.uniform(1, 2)
+    return found
+
+
+def draws_array_of(generator: Any) -> Any:
+    return generator.standard_normal(5)
+
+
 class Held:
     """Anything may be in it."""
 
@@ -164,6 +194,10 @@ OBJECTS: list[tuple[bool, Any, tuple[Any, ...]]] = [
     (False, total, ([TENSOR],)), (False, total, (np.ones(3),)), (False, total, (np.float64(1),)),
     (False, total, ({},)), (False, total, ({"a": TENSOR},)), (False, total, (Held(),)),
     (False, total, (iter([1]),)), (False, total, (dj.nn.Linear(2, 2),)), (False, total, (Held,)),
+    (True, draws_numbers, (9,)), (False, draws_array, (9,)), (False, draws_array_by_size, (9,)),
+    (False, draws_array_by_name, (9,)), (True, draws_numbers_of, (np.random.default_rng(1),)),
+    (True, draws_numbers_of, (np.random.RandomState(1),)),
+    (False, draws_array_of, (np.random.default_rng(1),)),
     (False, total, ([[[TENSOR]]],)), (False, total, (uses_module,)),
 ]  # fmt: skip
 
@@ -171,6 +205,17 @@ OBJECTS: list[tuple[bool, Any, tuple[Any, ...]]] = [
 @pytest.mark.parametrize(("expected", "function", "given"), OBJECTS)
 def test_what_a_call_can_reach(expected: bool, function: Any, given: tuple[Any, ...]) -> None:
     assert expected is is_plain(function, given)
+
+
+@pytest.mark.parametrize("draw", [draws_numbers, draws_array_by_size])
+def test_numbers_are_drawn_as_in_plain_python(draw: Any) -> None:
+    compiled, found = dj.compile(draw), []
+    for function in (draw, compiled, compiled):
+        np.random.seed(5)
+        found.append([function(90), np.random.random()])
+    for other in found[1:]:
+        np.testing.assert_equal(other, found[0])
+    assert (draw is draws_numbers) == (MSG_PLAIN in str(dj.explain(draw)(90)))
 
 
 def test_closures_and_defaults_are_looked_at() -> None:
