@@ -167,6 +167,12 @@ class Emitter:
         operation, slots = _BUILDS[kind]
         self.writer.append(operation, count, count * slots, 1)
 
+    def build_of(self, kind: str, values: Sequence[Any]) -> None:
+        """Push capture values, and build a list or a tuple of them."""
+        for value in values:
+            self.load_value(value)
+        self.build(kind, len(values))
+
     def call(
         self,
         function: Callable[..., Any],
