@@ -147,10 +147,8 @@ with paused():
     from dynajit.eager.tensor.printing import set_printoptions
     from dynajit.eager.tensor.shared_memory import asarray, from_dlpack
     from dynajit.eager.tensor.tensor import Size, Tensor
-    from dynajit.namespaces import further_names as _further_names
     from dynajit.namespaces import inplace as _inplace
-    from dynajit.namespaces import native_names as _native_names
-    from dynajit.namespaces import private_names as _private_names
+    from dynajit.namespaces import late_names as _late_names
     from dynajit.report.log import set_logs
 
 # The library's functions, and what only some programs use, which is imported when it is first asked
@@ -236,10 +234,10 @@ __getattr__ = late.publish(
         "sparse_csr_tensor": "dynajit.sparse",
         "vmap": "dynajit.func",
         **dict.fromkeys(_inplace.NAMES, "dynajit.namespaces.inplace"),
-        **dict.fromkeys(_further_names.NAMES, "dynajit.namespaces.further"),
-        **dict.fromkeys(_private_names.NAMES, "dynajit.namespaces.private"),
-        **dict.fromkeys(_private_names.OF_C, "dynajit._C"),
-        **dict.fromkeys(_native_names.NAMES, "dynajit.namespaces.native"),
+        **dict.fromkeys(_late_names.FURTHER, "dynajit.namespaces.further"),
+        **dict.fromkeys(_late_names.PRIVATE, "dynajit.namespaces.private"),
+        **dict.fromkeys(_late_names.OF_C, "dynajit._C"),
+        **dict.fromkeys(_late_names.NATIVE, "dynajit.namespaces.native"),
     },
     families={"_foreach_": "dynajit.namespaces.foreach"},
 )

@@ -8,7 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import UnsupportedError
-from dynajit.namespaces import further_names, inplace
+from dynajit.namespaces import inplace, late_names
 
 torch = pytest.importorskip("torch")
 
@@ -216,7 +216,7 @@ def test_compiled_functions_call_them_without_a_break() -> None:
     np.testing.assert_allclose(compiled(x, w).numpy(), function(x, w).numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", further_names.QUANTIZED)
+@pytest.mark.parametrize("name", late_names.QUANTIZED)
 def test_what_is_not_there_is_refused_by_name(name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         getattr(dj, name)(3)
@@ -254,7 +254,7 @@ def test_the_default_class_of_tensors_has_the_default_dtype() -> None:
 def test_every_name_is_published() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = (*inplace.NAMES, *further_names.NAMES)
+        names = (*inplace.NAMES, *late_names.FURTHER)
         assert [] == [name for name in names if not hasattr(dj, name)]
         assert [] == [name for name in names if not hasattr(torch, name)]
         assert set(names) <= set(dir(dj))

@@ -103,9 +103,9 @@ def test_there_are_no_classes_of_libraries_in_c() -> None:
 
 
 def test_every_name_is_published() -> None:
-    from dynajit.namespaces import private_names
+    from dynajit.namespaces import late_names
 
-    assert all(hasattr(dj, name) for name in private_names.NAMES)
+    assert all(hasattr(dj, name) for name in late_names.PRIVATE)
     assert dj.ScriptModule is dj.jit.ScriptModule
     with pytest.raises(NotImplementedError):
         dj.PyTorchFileReader("x")

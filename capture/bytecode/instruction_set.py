@@ -248,24 +248,3 @@ DROPPED: Final[dict[str, str]] = {
     "END_FOR": "never executed by FOR_ITER, which jumps behind it",
     "NOT_TAKEN": "3.14: a place for tracing, behind conditional jumps",
 }
-
-#: Opcodes that `dis` knows but no code object contains, and why.
-IMPOSSIBLE: Final[dict[str, str]] = {
-    "JUMP": "pseudo instruction of the compiler",
-    "JUMP_IF_FALSE": "pseudo instruction of the compiler",
-    "JUMP_IF_TRUE": "pseudo instruction of the compiler",
-    "JUMP_NO_INTERRUPT": "pseudo instruction of the compiler",
-    "ANNOTATIONS_PLACEHOLDER": "pseudo instruction of the compiler",
-    "LOAD_SUPER_METHOD": "pseudo instruction of the compiler",
-    "LOAD_ZERO_SUPER_ATTR": "pseudo instruction of the compiler",
-    "LOAD_ZERO_SUPER_METHOD": "pseudo instruction of the compiler",
-    "POP_BLOCK": "pseudo instruction of the compiler",
-    "SETUP_CLEANUP": "pseudo instruction of the compiler",
-    "SETUP_FINALLY": "pseudo instruction of the compiler",
-    "SETUP_WITH": "pseudo instruction of the compiler",
-    "STORE_FAST_MAYBE_NULL": "pseudo instruction of the compiler",
-    "INTERPRETER_EXIT": "bottom frame of the interpreter",
-    "EXIT_INIT_CHECK": "trampoline of a specialised constructor call",
-    "ENTER_EXECUTOR": "optimiser, replaced in `co_code`",
-    "RESERVED": "unused number",
-}

@@ -149,14 +149,6 @@ class Emitter:
         self._values[_key(value)] = name
         self._memoised.append(value)
 
-    def load_temporary(self, name: str) -> None:
-        """Push a temporary made by `new_temporary`."""
-        self.writer.load_local(name)
-
-    def store_temporary(self, name: str) -> None:
-        """Pop into a temporary."""
-        self.writer.store_local(name)
-
     def new_temporary(self) -> str:
         """The name of a fresh local."""
         name = f".temporary{len(self._temporaries)}"
@@ -174,6 +166,12 @@ class Emitter:
         """
         operation, slots = _BUILDS[kind]
         self.writer.append(operation, count, count * slots, 1)
+
+    def build_of(self, kind: str, values: Sequence[Any]) -> None:
+        """Push capture values, and build a list or a tuple of them."""
+        for value in values:
+            self.load_value(value)
+        self.build(kind, len(values))
 
     def call(
         self,

@@ -19,7 +19,7 @@ import numpy as np
 
 from dynajit.capture import _capture
 from dynajit.capture.bytecode.instructions import decode
-from dynajit.capture.execution.nests.flow import HANDED
+from dynajit.capture.execution.nests.calls import HANDED
 from dynajit.capture.guards.tree import CompiledGuards
 from dynajit.capture.tensors.size_memory import Place, SizeMemory
 from dynajit.core.errors import LaunchFailed

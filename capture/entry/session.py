@@ -80,8 +80,6 @@ _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 #: Where the program's `forward` is called from.
 _MODULES: Final = (f"{_PACKAGE}nn.module", f"{_PACKAGE}nn.layers.", f"{_PACKAGE}nn.parallel.")
 
-Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
-
 
 @record
 class Options:
@@ -483,28 +481,3 @@ def bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
     return tuple(bound.arguments[name] for name in decode(function.__code__).parameters)
-
-
-def publisher(options: Options) -> Publish:
-    """The `compile` argument of `capture.entry.cache.compiled_function` for these options."""
-    memories: dict[CodeType, SizeMemory] = {}
-
-    def publish(function: FunctionType, arguments: tuple[Any, ...]) -> cache.Published:
-        memory = memories.setdefault(function.__code__, SizeMemory())
-        compilation = compile_entry(function, arguments, options, memory)
-        region = compilation.region
-        if isinstance(region, Skip):
-            return cache.Published(
-                region.guards,
-                compilation.function,
-                permanent=region.permanent,
-                reason=region.reason,
-            )
-        return cache.Published(
-            guards=region.guards,
-            function=compilation.function,
-            is_scoped=bool(region.breaks),
-            compiled=compilation.guards,
-        )
-
-    return publish

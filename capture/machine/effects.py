@@ -62,11 +62,7 @@ class ListEffect(Effect):
         return [self.target, *self.items]
 
     def replay(self, emitter: Any) -> None:
-        def items() -> None:
-            for item in self.items:
-                emitter.load_value(item)
-            emitter.build("list", len(self.items))
-
+        items = functools.partial(emitter.build_of, "list", self.items)
         if isinstance(self.target, ListStorage):
             push = functools.partial(emitter.load_value, self.target)
             whole = functools.partial(emitter.load_constant, slice(None))
@@ -86,11 +82,7 @@ class GrowEffect(ListEffect):
     grow: ClassVar[Any] = list.extend
 
     def replay(self, emitter: Any) -> None:
-        def items() -> None:
-            for item in self.items:
-                emitter.load_value(item)
-            emitter.build("tuple", len(self.items))
-
+        items = functools.partial(emitter.build_of, "tuple", self.items)
         emitter.call(type(self).grow, lambda: emitter.load_value(self.target), items)
         emitter.pop()
 
@@ -100,11 +92,7 @@ class DequeEffect(ListEffect):
     """The items of a deque. That others take their places, what goes over it does not notice."""
 
     def replay(self, emitter: Any) -> None:
-        def items() -> None:
-            for item in self.items:
-                emitter.load_value(item)
-            emitter.build("list", len(self.items))
-
+        items = functools.partial(emitter.build_of, "list", self.items)
         emitter.call(_refill, functools.partial(emitter.load_value, self.target), items)
         emitter.pop()
 
@@ -208,17 +196,11 @@ def _store_hashed(
     emitter: Any, target: Value, hashes: Hashes, keys: tuple[Value, ...], items: tuple[Value, ...]
 ) -> None:
     """Write a call of `capture.values.hashed.store`."""
-
-    def push_all(values: tuple[Value, ...]) -> None:
-        for value in values:
-            emitter.load_value(value)
-        emitter.build("tuple", len(values))
-
     emitter.call(
         functools.partial(store, hashes),
         functools.partial(emitter.load_value, target),
-        functools.partial(push_all, keys),
-        functools.partial(push_all, items),
+        functools.partial(emitter.build_of, "tuple", keys),
+        functools.partial(emitter.build_of, "tuple", items),
     )
     emitter.pop()
 

@@ -5,6 +5,31 @@ generator: it yields frames to run and is sent their results. `HANDLERS` has one
 operation that can be executed; `UNSUPPORTED` says why for the others.
 """
 
-from dynajit.capture.opcodes.table import HANDLERS, UNSUPPORTED
+from typing import Final
 
-__all__ = ["HANDLERS", "UNSUPPORTED"]
+from dynajit.capture.bytecode.instruction_set import OPERATIONS
+from dynajit.capture.machine.machine import Handler
+from dynajit.capture.opcodes import (
+    control,
+    exceptions,
+    imports,
+    match,
+    operators,
+    star_calls,
+    variables,
+)
+
+HANDLERS: Final[dict[str, Handler]] = {
+    **variables.HANDLERS,
+    **operators.HANDLERS,
+    **control.HANDLERS,
+    **exceptions.HANDLERS,
+    **imports.HANDLERS,
+    **match.HANDLERS,
+    **star_calls.HANDLERS,
+}
+
+#: Operations that break, and why.
+UNSUPPORTED: Final[dict[str, str]] = {
+    row.name: row.uncaptured for row in OPERATIONS.values() if row.uncaptured
+}

@@ -1,7 +1,7 @@
 """Handlers of `f(*items, **named)`: operands are joined, then the call is made.
 
 The words of the TypeErrors are those of CPython: `format_kwargs_error` and `check_args_iterable`
-(Python/ceval.c). See `capture.opcodes.table`.
+(Python/ceval.c). See `capture.opcodes`.
 """
 
 from typing import Final

@@ -60,6 +60,10 @@ class Source:
     """Base class of all sources; use the subclasses."""
 
     step: ClassVar[Step | None] = None
+    #: The field that is the step's operand for the C evaluator; None: it has none.
+    operand: ClassVar[str | None] = None
+    #: The expression, with the fields of `self` in braces.
+    text: ClassVar[str]
 
     @property
     def parent(self) -> "Source | None":
@@ -69,7 +73,7 @@ class Source:
     @property
     def argument(self) -> Any:
         """The step's operand for the C evaluator."""
-        return None
+        return None if self.operand is None else getattr(self, self.operand)
 
     @property
     def path(self) -> Path:
@@ -101,7 +105,7 @@ class Source:
 
     def expression(self) -> str:
         """Python text for reports, such as `self.layers['0'].weight`."""
-        raise NotImplementedError(type(self).__name__)
+        return self.text.format(self=self)
 
     def __str__(self) -> str:
         return self.expression()
@@ -125,15 +129,8 @@ class Local(Source):
     index: int
     passed_on: tuple[str, ...] | None = field(default=None, compare=False)
     step: ClassVar[Step | None] = Step.SLOT
-
-    @property
-    def argument(self) -> int:
-        """The slot number."""
-        return self.index
-
-    def expression(self) -> str:
-        """The parameter's name."""
-        return self.name
+    operand: ClassVar[str | None] = "index"
+    text: ClassVar[str] = "{self.name}"
 
 
 @record
@@ -142,10 +139,7 @@ class Function(Source):
 
     name: str = "<function>"
     step: ClassVar[Step | None] = Step.FUNCTION
-
-    def expression(self) -> str:
-        """The function's name."""
-        return self.name
+    text: ClassVar[str] = "{self.name}"
 
 
 @record
@@ -159,14 +153,10 @@ class Constant(Source):
     name: str | None = field(default=None, compare=False)
     identity: int = field(init=False, repr=False)
     step: ClassVar[Step | None] = Step.CONSTANT
+    operand: ClassVar[str | None] = "value"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identity", id(self.value))
-
-    @property
-    def argument(self) -> Any:
-        """The object."""
-        return self.value
 
     def expression(self) -> str:
         """The name it was given, its own name, or its repr."""
@@ -184,10 +174,7 @@ class State(Source):
     """Library state outside any object: the grad mode."""
 
     step: ClassVar[Step | None] = Step.STATE
-
-    def expression(self) -> str:
-        """How reports call it."""
-        return "dynajit"
+    text: ClassVar[str] = "dynajit"
 
 
 @record
@@ -196,10 +183,7 @@ class RandomSeed(Source):
     guarded."""
 
     device: Device = CPU
-
-    def expression(self) -> str:
-        """How reports call it."""
-        return "<random seed>"
+    text: ClassVar[str] = "<random seed>"
 
 
 @record
@@ -216,10 +200,7 @@ class RandomOffset(Source):
     blocks: int | Callable[..., int] = 0
     sizes: tuple[Source, ...] = ()
     device: Device = CPU
-
-    def expression(self) -> str:
-        """How reports call it."""
-        return "<random offset>"
+    text: ClassVar[str] = "<random offset>"
 
 
 @record
@@ -272,11 +253,7 @@ class Global(Source):
     name: str
     base: Source = Function()
     step: ClassVar[Step | None] = Step.GLOBAL
-
-    @property
-    def argument(self) -> str:
-        """The variable's name."""
-        return self.name
+    operand: ClassVar[str | None] = "name"
 
     def expression(self) -> str:
         """The bare name for the entry function, else `f.__globals__['name']`."""
@@ -292,15 +269,8 @@ class Builtin(Source):
     name: str
     base: Source = Function()
     step: ClassVar[Step | None] = Step.BUILTIN
-
-    @property
-    def argument(self) -> str:
-        """The builtin's name."""
-        return self.name
-
-    def expression(self) -> str:
-        """`builtins.name`."""
-        return f"builtins.{self.name}"
+    operand: ClassVar[str | None] = "name"
+    text: ClassVar[str] = "builtins.{self.name}"
 
 
 @record
@@ -317,11 +287,7 @@ class Closure(Source):
     index: int
     name: str = field(default="", compare=False)
     step: ClassVar[Step | None] = Step.CLOSURE
-
-    @property
-    def argument(self) -> int:
-        """Position in `co_freevars`."""
-        return self.index
+    operand: ClassVar[str | None] = "index"
 
     def expression(self) -> str:
         """The variable's name for the entry function, else the full path."""
@@ -337,20 +303,18 @@ def free(name: str, index: int) -> Closure:
 
 @record
 class ClosureCell(Source):
-    """A closure cell of `base` as an object (not its contents)."""
+    """A closure cell of `base` as an object (not its contents).
+
+    Args:
+        base: source of the function.
+        index: position in `code.co_freevars`.
+    """
 
     base: Source
     index: int
     step: ClassVar[Step | None] = Step.CLOSURE_CELL
-
-    @property
-    def argument(self) -> int:
-        """Position in `co_freevars`."""
-        return self.index
-
-    def expression(self) -> str:
-        """`f.__closure__[0]`."""
-        return f"{self.base.expression()}.__closure__[{self.index}]"
+    operand: ClassVar[str | None] = "index"
+    text: ClassVar[str] = "{self.base}.__closure__[{self.index}]"
 
 
 @record
@@ -359,10 +323,7 @@ class CellContents(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.CELL
-
-    def expression(self) -> str:
-        """`cell.cell_contents`."""
-        return f"{self.base.expression()}.cell_contents"
+    text: ClassVar[str] = "{self.base}.cell_contents"
 
 
 @record
@@ -371,11 +332,7 @@ class DefaultOf(Source):
 
     base: Source
     key: int | str
-
-    @property
-    def argument(self) -> int | str:
-        """Position in `__defaults__` or name in `__kwdefaults__`."""
-        return self.key
+    operand: ClassVar[str | None] = "key"
 
     @property
     def step(self) -> Step:  # type: ignore[override]
@@ -402,15 +359,8 @@ class PartOf(Source):
     base: Source
     name: str
     step: ClassVar[Step | None] = Step.PART
-
-    @property
-    def argument(self) -> str:
-        """The attribute's name."""
-        return self.name
-
-    def expression(self) -> str:
-        """`f.__code__`."""
-        return f"{self.base.expression()}.{self.name}"
+    operand: ClassVar[str | None] = "name"
+    text: ClassVar[str] = "{self.base}.{self.name}"
 
 
 # ----------------------------------------------------------------------------- steps on objects
@@ -428,15 +378,8 @@ class Attribute(Source):
     base: Source
     name: str
     step: ClassVar[Step | None] = Step.ATTRIBUTE
-
-    @property
-    def argument(self) -> str:
-        """The attribute's name."""
-        return self.name
-
-    def expression(self) -> str:
-        """`base.name`."""
-        return f"{self.base.expression()}.{self.name}"
+    operand: ClassVar[str | None] = "name"
+    text: ClassVar[str] = "{self.base}.{self.name}"
 
 
 @record
@@ -446,15 +389,8 @@ class ClassAttribute(Source):
     base: Source
     name: str
     step: ClassVar[Step | None] = Step.CLASS_ATTRIBUTE
-
-    @property
-    def argument(self) -> str:
-        """The attribute's name."""
-        return self.name
-
-    def expression(self) -> str:
-        """`type(base).name`."""
-        return f"type({self.base.expression()}).{self.name}"
+    operand: ClassVar[str | None] = "name"
+    text: ClassVar[str] = "type({self.base}).{self.name}"
 
 
 @record
@@ -464,15 +400,8 @@ class Member(Source):
     base: Source
     name: str
     step: ClassVar[Step | None] = Step.MEMBER
-
-    @property
-    def argument(self) -> str:
-        """The name."""
-        return self.name
-
-    def expression(self) -> str:
-        """`base.name`."""
-        return f"{self.base.expression()}.{self.name}"
+    operand: ClassVar[str | None] = "name"
+    text: ClassVar[str] = "{self.base}.{self.name}"
 
 
 @record
@@ -481,10 +410,7 @@ class Iterated(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.ITERATED
-
-    def expression(self) -> str:
-        """`base.__reduce__()[1][0]`."""
-        return f"{self.base.expression()}.__reduce__()[1][0]"
+    text: ClassVar[str] = "{self.base}.__reduce__()[1][0]"
 
 
 @record
@@ -492,10 +418,7 @@ class Storage(Source):
     """What the built-in base class of the instance `base` keeps in it. Guarded through `base`."""
 
     base: Source
-
-    def expression(self) -> str:
-        """The same as the instance."""
-        return self.base.expression()
+    text: ClassVar[str] = "{self.base}"
 
 
 @record
@@ -504,24 +427,18 @@ class InstanceDict(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.DICT
-
-    def expression(self) -> str:
-        """`base.__dict__`."""
-        return f"{self.base.expression()}.__dict__"
+    text: ClassVar[str] = "{self.base}.__dict__"
 
 
 @record
 class Item(Source):
-    """An item of a list or tuple (or a subclass): the storage is read, not `__getitem__`."""
+    """An item of a list or tuple (or a subclass): the storage is read, not `__getitem__`. Its index
+    is not negative."""
 
     base: Source
     index: int
     step: ClassVar[Step | None] = Step.ITEM
-
-    @property
-    def argument(self) -> int:
-        """The index, not negative."""
-        return self.index
+    operand: ClassVar[str | None] = "index"
 
     def expression(self) -> str:
         """`base[index]`, or the name of an argument that is passed on."""
@@ -544,10 +461,7 @@ class SizeOf(Source):
 
     base: Source
     dim: int
-
-    def expression(self) -> str:
-        """`x.shape[0]`."""
-        return f"{self.base.expression()}.shape[{self.dim}]"
+    text: ClassVar[str] = "{self.base}.shape[{self.dim}]"
 
 
 @record
@@ -560,11 +474,7 @@ class Contents(Source):
     base: Source
     index: int
     step: ClassVar[Step | None] = Step.CONTENTS
-
-    @property
-    def argument(self) -> int:
-        """Its place."""
-        return self.index
+    operand: ClassVar[str | None] = "index"
 
     def expression(self) -> str:
         """`x.tolist()[index]`, or `x.item()` for the first."""
@@ -574,14 +484,12 @@ class Contents(Source):
 
 @record
 class TensorOver(Source):
-    """A tensor over the memory of an array of NumPy's, or over a copy of one of its numbers."""
+    """A tensor over the memory of an array of NumPy's, or over a copy of one of its numbers;
+    reports speak of the array."""
 
     base: Source
     step: ClassVar[Step | None] = Step.TENSOR_OVER
-
-    def expression(self) -> str:
-        """As the array: reports speak of that."""
-        return self.base.expression()
+    text: ClassVar[str] = "{self.base}"
 
 
 @record
@@ -598,10 +506,7 @@ class LeafOf(Source):
     base: Source
     cls: type = field(compare=False)
     number: int
-
-    def expression(self) -> str:
-        """`Parameter(base)`."""
-        return f"{self.cls.__name__}({self.base.expression()})"
+    text: ClassVar[str] = "{self.cls.__name__}({self.base})"
 
 
 _PLAIN_KEYS: Final = (str, int, float, bool, type(None))
@@ -625,11 +530,7 @@ class Key(Source):
     key: Any
     found: Source | None = None
     step: ClassVar[Step | None] = Step.KEY
-
-    @property
-    def argument(self) -> Any:
-        """The key."""
-        return self.key
+    operand: ClassVar[str | None] = "key"
 
     def _identity(self) -> tuple[Any, ...]:
         kind = type(self.key)  # a derived class may have a __hash__ of the user's
@@ -663,15 +564,8 @@ class NthKey(Source):
     base: Source
     index: int
     step: ClassVar[Step | None] = Step.NTH_KEY
-
-    @property
-    def argument(self) -> int:
-        """The place."""
-        return self.index
-
-    def expression(self) -> str:
-        """`list(base)[index]`."""
-        return f"list({self.base.expression()})[{self.index}]"
+    operand: ClassVar[str | None] = "index"
+    text: ClassVar[str] = "list({self.base})[{self.index}]"
 
 
 @record
@@ -680,10 +574,7 @@ class TypeOf(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.TYPE
-
-    def expression(self) -> str:
-        """`type(base)`."""
-        return f"type({self.base.expression()})"
+    text: ClassVar[str] = "type({self.base})"
 
 
 @record
@@ -692,10 +583,7 @@ class MethodFunction(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.METHOD_FUNCTION
-
-    def expression(self) -> str:
-        """`method.__func__`."""
-        return f"{self.base.expression()}.__func__"
+    text: ClassVar[str] = "{self.base}.__func__"
 
 
 @record
@@ -704,7 +592,4 @@ class MethodSelf(Source):
 
     base: Source
     step: ClassVar[Step | None] = Step.METHOD_SELF
-
-    def expression(self) -> str:
-        """`method.__self__`."""
-        return f"{self.base.expression()}.__self__"
+    text: ClassVar[str] = "{self.base}.__self__"

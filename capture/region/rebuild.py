@@ -331,18 +331,13 @@ class Rebuilder:
         if value.cls is not tuple:
             self.call(emitter, value.cls, TupleValue(value.items))
             return
-        for item in value.items:
-            emitter.load_value(item)
-        emitter.build("tuple", len(value.items))
+        emitter.build_of("tuple", value.items)
 
     def _slice(self, value: SliceValue, emitter: Any) -> None:
         self.call(emitter, slice, value.start, value.stop, value.step)
 
     def _list(self, value: ListValue, emitter: Any) -> None:
-        items = self.heap[value.identity]
-        for item in items:
-            emitter.load_value(item)
-        emitter.build("list", len(items))
+        emitter.build_of("list", self.heap[value.identity])
 
     def _dict(self, value: DictValue, emitter: Any) -> None:
         entries = self.heap[value.identity]

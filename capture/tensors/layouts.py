@@ -111,15 +111,6 @@ def is_contiguous(node: Node) -> bool | None:
     return None if strides is None else is_row_major(node.type.shape, strides)
 
 
-def can_view(node: Node, shape: Shape) -> bool | None:
-    """Whether `view(shape)`, of the same number of elements, needs no copy; None if not known."""
-    assert isinstance(node.type, TensorType)
-    strides = strides_of(node)
-    if strides is None:
-        return None
-    return reshaped_strides(node.type.shape, strides, shape) is not None
-
-
 def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool | None:
     """Whether a view row gives a view of a tensor of these strides; None if not known."""
     if op.name != "reshape" or shape == wanted:  # sizes that are equal by chance are met below

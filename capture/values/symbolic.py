@@ -9,7 +9,6 @@ One file per family: this one has the base and what is known by its Python objec
 `capture.values.objects`.
 """
 
-from types import ModuleType
 from typing import Any, Final
 
 from dynajit.core.records import record
@@ -69,11 +68,6 @@ class Known(Value):
     def is_class(self) -> bool:
         """True for a class."""
         return isinstance(self.object, type)
-
-    @property
-    def is_module(self) -> bool:
-        """True for a Python module."""
-        return isinstance(self.object, ModuleType)
 
     def __repr__(self) -> str:
         return f"Known({self.object!r})"

@@ -11,7 +11,7 @@ symbols of the graph (`s0`, ...: sizes that are known when the program runs).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from dynajit.core.errors import InternalError
@@ -117,11 +117,7 @@ class Index(Expression):
     """An index expression as an int64 value."""
 
     value: Number
-
-    @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        """Always int64."""
-        return dtypes.int64
+    dtype: ClassVar[DType] = dtypes.int64  # type: ignore[misc]
 
     @property
     def numbers(self) -> tuple[Number, ...]:
@@ -136,11 +132,7 @@ class Compare(Expression):
     relation: str
     left: Number
     right: Number
-
-    @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        """Always bool."""
-        return dtypes.bool_
+    dtype: ClassVar[DType] = dtypes.bool_  # type: ignore[misc]
 
     @property
     def numbers(self) -> tuple[Number, ...]:
@@ -225,11 +217,7 @@ class Word(Expression):
     seed: Expression
     block: Expression
     position: Number
-
-    @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        """Always int64."""
-        return dtypes.int64
+    dtype: ClassVar[DType] = dtypes.int64  # type: ignore[misc]
 
     @property
     def operands(self) -> tuple[Expression, ...]:

@@ -449,8 +449,3 @@ def expand(roots: tuple[Expression, ...], elements: Elements) -> list[Expression
         found = grown
         data = elements.data_indices.within(found)
     return found
-
-
-def has_function(expressions: list[Expression], functions: frozenset[str]) -> bool:
-    """True if one of `functions` is applied."""
-    return any(isinstance(e, Apply) and e.function in functions for e in expressions)

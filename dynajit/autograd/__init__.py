@@ -21,7 +21,7 @@ from dynajit.eager.tape.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.tensor.legacy import Variable
 
 if TYPE_CHECKING:
-    from dynajit.autograd import forward_ad, functional, graph, profiler
+    from dynajit.autograd import forward_ad, functional, graph
 
 __all__ = [
     "Function",
@@ -48,5 +48,5 @@ __all__ = [
     "variable",
 ]
 
-__getattr__ = late.publish(__name__, modules=("forward_ad", "functional", "graph", "profiler"))
+__getattr__ = late.publish(__name__, modules=("forward_ad", "functional", "graph"))
 late.show(__name__)

@@ -39,6 +39,10 @@ class Place(NamedTuple):
     others: str = ""
 
 
+_NO_EXTENSIONS: Final = (
+    "extensions for PyTorch's C++ library cannot be built or loaded here.  Use the program's "
+    "version in Python, which dynajit.compile turns into C."
+)
 _NO_FAKES: Final = "tensors without contents are not modes here.  Make tensors on the device meta."
 _NOT_QUANTIZED: Final = (
     "there are no quantized tensors here.  Use the model as it is; bfloat16 halves its memory."
@@ -392,6 +396,16 @@ _PLACES: Final[dict[str, Place]] = {
         {
             "core.errors": "GradcheckError=AutogradError",
             "eager.backward.gradcheck": "gradcheck gradgradcheck",
+        },
+    ),
+    "autograd.profiler": Place(
+        "The profiler's older path: `dynajit.profiler` says what the names mean.",
+        {
+            "profiler": (
+                "EventList FunctionEvent FunctionEventAvg ProfilerAction ProfilerActivity "
+                "emit_nvtx kineto_available profile record_function schedule "
+                "tensorboard_trace_handler"
+            )
         },
     ),
     "autograd.variable": Place(
@@ -810,6 +824,16 @@ _PLACES: Final[dict[str, Place]] = {
                 "_verify_param_shape_across_processes=verify_param_shape_across_processes"
             )
         },
+    ),
+    "distributions.chi2": Place(
+        "The chi-squared distribution.",
+        {"distributions.gamma": "Chi2"},
+    ),
+    "utils.cpp_extension": Place(
+        "Extensions in C++ against PyTorch's headers, which are not here.",
+        constants={"CUDA_HOME": None, "ROCM_HOME": None},
+        refused={_NO_EXTENSIONS: "BuildExtension CUDAExtension CppExtension load load_inline"},
+        called="cpp_extension",
     ),
     "utils.data._utils": Place(
         "What programs import to collate batches themselves.",

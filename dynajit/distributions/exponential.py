@@ -1,12 +1,11 @@
 """The exponential distribution."""
 
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops.functions import exp, log, log1p, rand, zeros_like
 
 
@@ -24,7 +23,7 @@ class Exponential(ExponentialFamily):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        shape = () if isinstance(rate, Number) else self.rate.shape
+        shape = batch_shape_of(self.rate, rate)
         super().__init__(shape, validate_args=validate_args)
 
     @property

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.gamma import Gamma
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops.functions import log, log1p, where
 
 
@@ -27,8 +26,8 @@ class FisherSnedecor(Distribution):
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
-        both = isinstance(df1, Number) and isinstance(df2, Number)
-        super().__init__(() if both else self.df1.shape, validate_args=validate_args)
+        shape = batch_shape_of(self.df1, df1, df2)
+        super().__init__(shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Any:

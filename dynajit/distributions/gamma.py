@@ -1,13 +1,12 @@
 """The gamma distribution."""
 
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.eager.backward.gamma_numbers import standard_gamma
 from dynajit.ops.functions import log, xlogy
 from dynajit.ops.functions.elements.special import gammainc
@@ -31,8 +30,8 @@ class Gamma(ExponentialFamily):
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
-        both = isinstance(concentration, Number) and isinstance(rate, Number)
-        super().__init__(() if both else self.rate.shape, validate_args=validate_args)
+        shape = batch_shape_of(self.rate, concentration, rate)
+        super().__init__(shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Any:

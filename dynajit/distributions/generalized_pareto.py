@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops import functions as f
 from dynajit.ops.functions.elements.number import xlog1py
 
@@ -33,8 +32,8 @@ class GeneralizedPareto(Distribution):
         self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
-        numbers = all(isinstance(one, Number) for one in (loc, scale, concentration))
-        super().__init__(() if numbers else self.loc.shape, validate_args=validate_args)
+        shape = batch_shape_of(self.loc, loc, scale, concentration)
+        super().__init__(shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:

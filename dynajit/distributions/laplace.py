@@ -1,13 +1,12 @@
 """The Laplace distribution."""
 
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops.functions import expm1, log, log1p, rand, sign
 
 
@@ -26,8 +25,8 @@ class Laplace(Distribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        both = isinstance(loc, Number) and isinstance(scale, Number)
-        super().__init__(() if both else self.loc.shape, validate_args=validate_args)
+        shape = batch_shape_of(self.loc, loc, scale)
+        super().__init__(shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Any:

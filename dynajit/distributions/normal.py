@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any, Final
 
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops.functions import erf, log, randn
 
 HALF_LOG_2_PI: Final = 0.5 * math.log(2 * math.pi)
@@ -28,9 +27,8 @@ class Normal(ExponentialFamily):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        both = isinstance(loc, Number) and isinstance(scale, Number)
-        batch_shape = () if both else self.loc.shape
-        super().__init__(batch_shape, validate_args=validate_args)
+        shape = batch_shape_of(self.loc, loc, scale)
+        super().__init__(shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Any:

@@ -1,13 +1,12 @@
 """The uniform distribution."""
 
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
-from dynajit.distributions.utils import broadcast_all
+from dynajit.distributions.utils import batch_shape_of, broadcast_all
 from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions import log, rand
 
@@ -27,8 +26,8 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
-        both = isinstance(low, Number) and isinstance(high, Number)
-        super().__init__(() if both else self.low.shape, validate_args=validate_args)
+        shape = batch_shape_of(self.low, low, high)
+        super().__init__(shape, validate_args=validate_args)
         if self._validate_args and not holds(self.low < self.high):
             raise InvalidValueError("Uniform is not defined when low>= high")
 

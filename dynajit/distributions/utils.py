@@ -48,6 +48,12 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     return tuple(f.broadcast_tensors(*made))
 
 
+def batch_shape_of(parameter: Tensor, *given: Any) -> tuple[int, ...]:
+    """The batch shape of parameters that were broadcast, of which `parameter` is one; () where all
+    were given as numbers."""
+    return () if all(isinstance(one, Number) for one in given) else tuple(parameter.shape)
+
+
 def sum_rightmost(value: Any, dim: int) -> Any:
     """The sums over the last `dim` dims."""
     return value if dim == 0 else value.sum(tuple(range(-dim, 0)))

@@ -42,7 +42,7 @@ class Gradients:
         saved: number of saved values.
         reached: as in `ir.autodiff.Joint`.
         rows: those of `ir.saved.rows_that_save`, in terms of the differentiable outputs.
-        ends: as in `eager.backward.compiled.Training`.
+        ends: as in `eager.backward.training.Training`.
     """
 
     differentiable_outputs: tuple[int, ...]

@@ -30,7 +30,8 @@ from dynajit.driver.artefacts import Gradients
 from dynajit.driver.graph_module import GraphModule
 from dynajit.driver.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
 from dynajit.driver.registered_backends import resolved
-from dynajit.eager.backward.compiled import CompiledCall, VersionCheck
+from dynajit.eager.backward.compiled import CompiledCall
+from dynajit.eager.backward.training import Training, VersionCheck
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir import autodiff, interpret, outputs, partition, sizes
@@ -377,28 +378,29 @@ def _training(
     """A call that is one node of the tape."""
     graph = split.graph
     roots = [graph.outputs[position] for position in gradients.differentiable_outputs]
-    return CompiledCall.training(
+    facts = Training(
         forward=programs["forward"],
         backward=programs["backward"],
         output_count=len(graph.outputs),
-        differentiable_outputs=gradients.differentiable_outputs,
-        saved_inputs=gradients.saved_inputs,
-        saved_outputs=gradients.saved_outputs,
-        requires_grad=captured.requires_grad,
+        differentiable_outputs=tuple(gradients.differentiable_outputs),
+        saved_inputs=tuple(gradients.saved_inputs),
+        saved_outputs=tuple(gradients.saved_outputs),
+        requires_grad=tuple(captured.requires_grad),
         sizes=_sizes_for_backward(gradients.sizes),
         replay=functools.partial(_replay, graph),
         without=functools.partial(_without, record, len(gradients.saved_inputs), len(roots)),
-        rows=[(row.outputs, row.targets) for row in gradients.rows],
-        ends=gradients.ends,
-        spent=[(row.outputs, row.targets) for row in gradients.rows if row.is_spent],
-        reached=gradients.reached,
+        rows=tuple((row.outputs, row.targets) for row in gradients.rows),
+        ends=tuple(gradients.ends),
+        spent=frozenset((row.outputs, row.targets) for row in gradients.rows if row.is_spent),
+        reached=tuple(gradients.reached),
         checks=_checks(captured, split, gradients.differentiable_outputs),
-        saved_copies=gradients.saved_copies,
+        saved_copies=tuple(gradients.saved_copies),
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
-        within=outputs.made_from(graph.calls, roots, roots),
+        within=tuple(outputs.made_from(graph.calls, roots, roots)),
         in_parts=parts.maker(record),
-        written=captured.written,
+        written=frozenset(captured.written),
     )
+    return CompiledCall.training(facts)
 
 
 def _views_within(

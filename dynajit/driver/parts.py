@@ -29,7 +29,7 @@ _REMEMBERED: Final = 8
 def maker(
     made: GraphRecord,
 ) -> Callable[[tuple[int, int], tuple[bool, ...]], Callable[..., Goes] | None] | None:
-    """What makes the programs of a record: see `in_parts` of `eager.backward.compiled`; None where
+    """What makes the programs of a record: see `in_parts` of `eager.backward.training`; None where
     nothing is generated."""
     if made.backend != "native":
         return None

@@ -4,7 +4,7 @@ Contract: a node is one operation, `op` is one of `OPERATIONS`; its arguments ar
 plain values. A node knows which nodes use it. Made by `fx.graph`; read and changed by users.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.core.errors import InvalidValueError
@@ -223,13 +223,6 @@ def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
 def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
     """`fn` of every node in a nest; everything else as it is."""
     return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
-
-
-def nodes_in(a: Argument) -> Iterator[Node]:
-    """The nodes in a nest."""
-    found: list[Node] = []
-    map_arg(a, found.append)
-    return iter(found)
 
 
 __all__ = ["Argument", "Node", "Target", "map_aggregate", "map_arg"]

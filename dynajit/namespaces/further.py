@@ -30,7 +30,7 @@ from dynajit.eager.tape import anomaly
 from dynajit.eager.tensor.shared_memory import frombuffer  # noqa: F401
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.eager.tensor.typed_names import type_named
-from dynajit.namespaces.further_names import NAMES, QUANTIZED
+from dynajit.namespaces.late_names import FURTHER, QUANTIZED
 from dynajit.nn import functional as F
 from dynajit.ops import functions
 from dynajit.ops.calls.placing import as_computed
@@ -574,7 +574,7 @@ globals().update(_refused)
 globals().update({name: BY_DTYPE[dtype] for name, dtype in CLASSES.items()})
 Storage = BY_DTYPE[dtypes.float32]
 
-__all__ = list(NAMES)
+__all__ = list(FURTHER)
 
 _OF_TENSORS = (
     "alpha_dropout", "as_strided_scatter", "batch_norm", "bilinear",

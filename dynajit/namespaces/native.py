@@ -11,7 +11,7 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.core.types.dtypes import DType, bool_, float32
 from dynajit.core.types.memory_format import contiguous_format
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.namespaces.native_names import NAMES
+from dynajit.namespaces.late_names import NATIVE
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 from dynajit.ops.table.overriding import publish_overridable
@@ -211,5 +211,5 @@ def view_copy(input: Any, size: Any) -> Any:
     return _copied(f.reshape(input, size))
 
 
-__all__ = list(NAMES)
-publish_overridable(globals(), NAMES)
+__all__ = list(NATIVE)
+publish_overridable(globals(), NATIVE)

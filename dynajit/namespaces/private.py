@@ -18,7 +18,7 @@ from dynajit.distributions.gamma import Gamma
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.jit import ScriptModule  # noqa: F401  (published)
-from dynajit.namespaces.private_names import NAMES
+from dynajit.namespaces.late_names import PRIVATE
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 
@@ -217,4 +217,4 @@ class _Namespace:
 
 classes: Final = _Classes("torch.classes")
 
-__all__ = [*NAMES]
+__all__ = [*PRIVATE]

@@ -12,7 +12,7 @@ Python.
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, UnsupportedError
 from dynajit.core.instances import give_own_dict
@@ -61,6 +61,7 @@ class Module:
 
     training: bool
     _version = 1
+    _options_in_repr: ClassVar[tuple[str, ...]] = ()  # attributes: `name=value` each
     _call_hooks: CallHooks | None = None  # in the instance from the first use on
 
     def __init__(self) -> None:
@@ -698,7 +699,7 @@ class Module:
 
     def extra_repr(self) -> str:
         """Text shown within the parentheses of `repr`."""
-        return ""
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._options_in_repr)
 
     def _get_name(self) -> str:
         return type(self).__name__

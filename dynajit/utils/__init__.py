@@ -7,7 +7,6 @@ from dynajit.core.process import late
 if TYPE_CHECKING:
     from dynajit.utils import (
         checkpoint,
-        cpp_extension,
         data,
         dlpack,
         flop_counter,
@@ -27,5 +26,11 @@ __all__ = [
     "tensorboard",
 ]
 
-__getattr__ = late.publish(__name__, modules=("_device", "_python_dispatch", "_pytree", *__all__))
+__getattr__ = late.publish(
+    __name__,
+    modules=(
+        "_device", "_python_dispatch", "_pytree", "checkpoint", "data", "dlpack", "flop_counter",
+        "summary", "tensorboard",
+    ),
+)  # fmt: skip
 late.show(__name__)

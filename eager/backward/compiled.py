@@ -10,22 +10,20 @@ views of inputs are the caller's business.
 import functools
 import weakref
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError
-from dynajit.core.records import record
-from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.backward import engine as tape
+from dynajit.eager.backward.saved_arrays import PackedArray, SavedArray, kept_elsewhere, packed
+from dynajit.eager.backward.training import Program, Training
 from dynajit.eager.operations.writes.history import CopyBackward
 from dynajit.eager.tape import saved_hooks
 from dynajit.eager.tape.handles import BEGUN
 from dynajit.eager.tape.node import (
     MSG_INFERENCE,
-    MSG_MODIFIED,
     MSG_SECOND_BACKWARD,
     Node,
     OpNode,
@@ -48,121 +46,8 @@ MSG_HOOKS_OF_NODE: Final = (
     "Register them on tensors instead."
 )
 
-MSG_UNPACKED: Final = (
-    "backward through a compiled function: the unpack hook of a saved tensor gave shape and dtype "
-    "{after}; expected what the pack hook received, {before}."
-)
-
 MOST_ENDINGS: Final = 64
 """Of how many courses of runs a compiled function remembers whether they end a call's history."""
-
-Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
-Program: TypeAlias = Callable[..., tuple[Any, ...]]
-Parts: TypeAlias = Iterator[Sequence[tuple[int, Any]]]
-InParts: TypeAlias = Callable[[tuple[int, int], tuple[bool, ...]], Callable[..., Parts] | None]
-
-
-@record
-class VersionCheck:
-    """A tensor that backward must find as it was: eager execution would have saved it.
-
-    Args:
-        place: (is an output, position) of the tensor; None: it was written to before the call
-            returned.
-        counted: writes that the call counts until the tensor is saved.
-        total: writes that the call counts in all; the user sees them after it.
-        outputs: bit set: the gradients of which differentiable outputs need it.
-        inputs: bit set: the gradients of which inputs need it.
-        node: name of the eager node that saves it.
-        dtype: its dtype.
-        shape: from the arrays and numbers that the graph was called with, its shape.
-    """
-
-    place: tuple[bool, int] | None
-    counted: int
-    total: int
-    outputs: int
-    inputs: int
-    node: str
-    dtype: DType
-    shape: Callable[[Sequence[Any]], tuple[int, ...]]
-
-    def error(self, inputs: Sequence[Any], now: int, expected: int) -> AutogradError:
-        """What eager execution says."""
-        what = f"{self.dtype.name} {list(self.shape(inputs))}"
-        return AutogradError(
-            MSG_MODIFIED.format(what=what, node=self.node, now=now, expected=expected)
-        )
-
-
-@record
-class Training:
-    """The facts of a training call.
-
-    Args:
-        forward: `forward(*arrays_and_numbers)` -> user outputs, then saved values.
-        backward: `backward(*saved, *gradients)` -> one gradient (or None) per input that requires
-            one; `gradients` has one contiguous array per entry of `differentiable_outputs`; the
-            numbers that `sizes` gives follow.
-        output_count: number of user outputs.
-        differentiable_outputs: positions of the outputs that have a gradient.
-        saved_inputs: per saved value the position of the input that it is, or None.
-        saved_outputs: per saved value the position of the output whose memory it shares, or None.
-        requires_grad: per graph input, whether the backward program gives its gradient.
-        replay: `replay(positions)` -> the positions of the inputs that these outputs are computed
-            from, and `function(*tensors_and_numbers)` -> these outputs: the graph op by op.
-        inference: like `forward` without saved values, for calls that record nothing; None uses
-            `forward`.
-        sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
-        rows: per row that saves anything in eager execution two bit sets: the gradients of which
-            differentiable outputs, and those for what, pass through it: for inputs, by their
-            positions, and behind those for differentiable outputs that others are computed from.
-            Backward may come from an output until a backward, from it or from another, has
-            released such a row. In the order in which backward meets them.
-        spent: those of `rows` that the call itself has released.
-        ends: per differentiable output what its gradient reaches, as in `rows`; empty: each
-            input.
-        needs: the first of each, without repetitions.
-        reached: per differentiable output the positions of the inputs that get a gradient from it;
-            empty: of all.
-        checks: tensors to check in backward, in order; None: nobody knows which, and every saved
-            value has to be as it was.
-        saved_copies: per saved value the position of the input that it is a copy of, or None.
-        writes: per user output, by how much its version grows after the call; empty: by nothing.
-        within: per differentiable output those others (by number) that it is computed from.
-        without: `without(numbers)` -> a program like `backward` that computes nothing for these
-            differentiable outputs.
-        in_parts: `in_parts(sizes, counted)` -> a program like `backward` that gives its results in
-            several goes, as (number, array) in each: the first goes when `sizes[0]` bytes of those
-            that are counted are there, each further one after `sizes[1]`; None where there would
-            be one.
-        written: positions of the inputs that hold other elements after the call.
-        endings: whether no run will succeed after these, as far as somebody has asked.
-    """
-
-    forward: Program
-    backward: Program
-    output_count: int
-    differentiable_outputs: tuple[int, ...]
-    saved_inputs: tuple[int | None, ...]
-    saved_outputs: tuple[int | None, ...]
-    requires_grad: tuple[bool, ...]
-    replay: Replay
-    without: Callable[[frozenset[int]], Program]
-    inference: Program | None = None
-    sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
-    rows: tuple[tuple[int, int], ...] = ((-1, -1),)
-    spent: frozenset[tuple[int, int]] = frozenset()
-    ends: tuple[int, ...] = ()
-    needs: tuple[int, ...] = (-1,)
-    reached: tuple[frozenset[int], ...] = ()
-    checks: tuple[VersionCheck, ...] | None = None
-    saved_copies: tuple[int | None, ...] = ()
-    writes: tuple[int, ...] = ()
-    within: tuple[frozenset[int], ...] = ()
-    in_parts: InParts | None = None
-    written: frozenset[int] = frozenset()
-    endings: dict[tuple[Any, ...], bool] = field(default_factory=dict)
 
 
 class CompiledCall:
@@ -178,60 +63,11 @@ class CompiledCall:
         return call
 
     @staticmethod
-    def training(
-        *,
-        forward: Program,
-        backward: Program,
-        output_count: int,
-        differentiable_outputs: tuple[int, ...],
-        saved_inputs: tuple[int | None, ...],
-        saved_outputs: tuple[int | None, ...],
-        requires_grad: tuple[bool, ...],
-        replay: Replay,
-        without: Callable[[frozenset[int]], Program],
-        inference: Program | None = None,
-        sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
-        rows: Sequence[tuple[int, int]] = ((-1, -1),),
-        spent: Collection[tuple[int, int]] = (),
-        ends: Sequence[int] = (),
-        reached: Sequence[frozenset[int]] = (),
-        checks: Sequence[VersionCheck] | None = None,
-        saved_copies: Sequence[int | None] = (),
-        writes: Sequence[int] = (),
-        within: Sequence[frozenset[int]] = (),
-        in_parts: "InParts | None" = None,
-        written: Collection[int] = (),
-    ) -> Callable[..., tuple[Any, ...]]:
-        """A call that is one node of the tape where an input requires a gradient.
-
-        Args: as in `Training`.
-        """
-        facts = Training(
-            forward,
-            backward,
-            output_count,
-            tuple(differentiable_outputs),
-            tuple(saved_inputs),
-            tuple(saved_outputs),
-            tuple(requires_grad),
-            replay,
-            without,
-            inference,
-            sizes,
-            tuple(rows),
-            frozenset(spent),
-            tuple(ends),
-            tuple(dict.fromkeys(outputs for outputs, _ in rows)),
-            tuple(reached),
-            None if checks is None else tuple(checks),
-            tuple(saved_copies),
-            tuple(writes),
-            tuple(within),
-            in_parts,
-            frozenset(written),
-        )
-        trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
-        lean = forward if inference is None else inference
+    def training(facts: Training) -> Callable[..., tuple[Any, ...]]:
+        """A call that is one node of the tape where an input requires a gradient."""
+        trained = tuple(i for i, flag in enumerate(facts.requires_grad) if flag)
+        lean = facts.forward if facts.inference is None else facts.inference
+        output_count = facts.output_count
 
         def call(*inputs: Any) -> tuple[Any, ...]:
             if is_grad_enabled():
@@ -256,96 +92,6 @@ def _record(facts: Training, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         outputs[position] = _tensor.wrap_output(results[position], node, index)
     node.save(results[facts.output_count :], outputs)
     return tuple(outputs)
-
-
-class _SavedArray:
-    """A saved value that shares memory with an output; writes to that output are noticed.
-
-    Args:
-        writes: how many writes to the output are still to be counted when the call has returned.
-    """
-
-    __slots__ = ("array", "storage", "version")
-
-    def __init__(self, array: Any, output: Any, writes: int) -> None:
-        self.array = array
-        self.storage = output._storage
-        self.version = self.storage.version + writes
-
-
-class _PackedArray:
-    """A saved value that went through the program's own functions (`saved_hooks`).
-
-    Args:
-        array: the value, row by row up to an order of its dims, which it has again when unpacked.
-        hooks: pack and unpack.
-        tensor: the input that it is, if it is one.
-    """
-
-    __slots__ = ("dtype", "packed", "shape", "strides")
-
-    def __init__(self, array: Any, hooks: saved_hooks.Hooks, tensor: Any = None) -> None:
-        self.packed = saved_hooks.Packed(_tensor.wrap(array) if tensor is None else tensor, hooks)
-        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
-
-    def array(self) -> Any:
-        """What the program gives back.
-
-        Raises:
-            AutogradError: it has another shape or dtype, or is on another device.
-        """
-        found = self.packed.opened().array
-        if (found.shape, found.dtype) != (self.shape, self.dtype):
-            raise AutogradError(MSG_UNPACKED.format(
-                before=(self.shape, self.dtype.name), after=(found.shape, found.dtype.name)
-            ))  # fmt: skip
-        return found if found.strides == self.strides else _in_order(found, self.strides)
-
-
-class _InputElsewhere(SavedTensor):
-    """An input that its owner frees meanwhile, and has again when it is asked for.
-
-    Args:
-        saved: the input as it was kept.
-        place: gives the tensor.
-    """
-
-    __slots__ = ("place",)
-
-    def __init__(self, saved: SavedTensor, place: saved_hooks.Place) -> None:
-        self.storage, self.version, self.place = saved.storage, saved.version, place
-
-    @property
-    def tensor(self) -> Any:
-        return self.place.found()
-
-    @property
-    def array(self) -> Any:
-        return self.place.found().array
-
-
-def _packed(value: Any, hooks: saved_hooks.Hooks) -> Any:
-    """A saved value as the program packs it; numbers, and what has gaps, stay as they are."""
-    array = value.array if isinstance(value, (SavedTensor, _SavedArray)) else value
-    if not hasattr(array, "strides") or _in_order(array, array.strides).strides != array.strides:
-        return value
-    is_input = isinstance(value, SavedTensor) and value.tensor.array is array
-    return _PackedArray(array, hooks, value.tensor if is_input else None)
-
-
-def _kept_elsewhere(
-    kept: Any, place_of: Callable[[Any], saved_hooks.Place | None]
-) -> SavedTensor | Any:
-    """An input of a call, without its memory where an owner gives that again."""
-    place = place_of(kept.tensor) if isinstance(kept, SavedTensor) else None
-    return kept if place is None else _InputElsewhere(kept, place)
-
-
-def _in_order(array: Any, strides: tuple[int, ...]) -> Any:
-    """The array with its dims in memory in the order of these strides, without gaps."""
-    order = sorted(range(len(strides)), key=lambda d: -strides[d])
-    inverse = [order.index(d) for d in range(len(order))]
-    return any_arrays.row_major(array.transpose(order)).transpose(inverse)
 
 
 class CompiledNode(Node):
@@ -416,14 +162,14 @@ class CompiledNode(Node):
                 self.saved.append(kept)
             elif shared is not None and isinstance(outputs[shared], TensorBase):
                 writes = facts.writes[shared] if facts.writes else 0
-                self.saved.append(_SavedArray(value, outputs[shared], writes))
+                self.saved.append(SavedArray(value, outputs[shared], writes))
             else:
                 self.saved.append(value)
         hooks = saved_hooks.current() if saved_hooks.OPEN else None
         if hooks is not None:
-            self.saved = [_packed(value, hooks) for value in self.saved]
+            self.saved = [packed(value, hooks) for value in self.saved]
             if isinstance(hooks, saved_hooks.HooksOfOwner):
-                self.inputs = [_kept_elsewhere(x, hooks.place_of) for x in inputs or ()]
+                self.inputs = [kept_elsewhere(x, hooks.place_of) for x in inputs or ()]
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
@@ -669,11 +415,11 @@ class CompiledNode(Node):
         Raises:
             AutogradError: it was written in place.
         """
-        if isinstance(saved, (SavedTensor, _SavedArray)):
+        if isinstance(saved, (SavedTensor, SavedArray)):
             if saved.storage.version != saved.version and self.is_used(saved.storage, came):
                 raise AutogradError(modified_message(saved, self))  # type: ignore[arg-type]
             return saved.array
-        return saved.array() if isinstance(saved, _PackedArray) else saved
+        return saved.array() if isinstance(saved, PackedArray) else saved
 
     def is_used(self, storage: Any, came: set[int]) -> bool:
         """True if the gradients of these outputs may be computed from this memory."""
@@ -737,7 +483,7 @@ class CompiledNode(Node):
                     MSG_NOT_REPLAYED.format(what=f"{dtype} {list(saved.array.shape)}")
                 )
             array = copies.get(position, array)
-            array = array.array() if isinstance(array, _PackedArray) else array
+            array = array.array() if isinstance(array, PackedArray) else array
         if flag:
             node = CopyBackward([self.edges[position]], [self.indices[position]])
             return _tensor.wrap_output(array, node, 0)

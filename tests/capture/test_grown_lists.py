@@ -5,6 +5,7 @@ import pytest
 from dynajit import eager
 from dynajit.capture.entry import cache, session
 from dynajit.ir.interpret import replay
+from tests.support.publishing import publisher
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def compile():
     options = session.Options(
         lambda captured: lambda *operands: replay(captured.graph, operands, eager.from_numpy)
     )
-    publish = session.publisher(options)
+    publish = publisher(options)
 
     def counted(function, arguments):
         made.append(function.__qualname__)

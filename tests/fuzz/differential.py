@@ -24,6 +24,7 @@ from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.driver.backend import make_backend
 from tests.fuzz.comparing import Met, difference
 from tests.fuzz.programs import write
+from tests.support.publishing import publisher
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def broken(function: types.FunctionType, backend: str) -> Any:
         publish_all=True,
         forced=ForcedBreaks(filename=function.__code__.co_filename),
     )
-    publish = session.publisher(options)
+    publish = publisher(options)
     return cache.compiled_function(function, publish)
 
 

@@ -19,14 +19,14 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instruction_set import JUMPS
 from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.activations import Exit
-from dynajit.capture.execution.nests.flow import (
+from dynajit.capture.execution.nests.calls import (
     HANDED,
     RETURNED,
     RETURNED_ITEM,
-    Flow,
     address_of,
     fact_name,
 )
+from dynajit.capture.execution.nests.flow import Flow
 from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
 from dynajit.capture.execution.nests.lists import Findings
@@ -46,12 +46,7 @@ from dynajit.capture.execution.nests.values import (
 from dynajit.capture.execution.tried_turns import Reads, may_try
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.tensors.arrays import (
-    is_array,
-    is_writeable,
-    memory_in,
-    new_array,
-)
+from dynajit.capture.python.tensors.arrays import is_array, is_writeable, memory_in, new_array
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.counts import new_count, new_returned
 from dynajit.capture.python.tensors.facts import tensor_type

@@ -1,14 +1,14 @@
 """Methods of dicts and dict views. Handlers of `capture.python.builtins.methods`; see there."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import at_once, type_of, unsupported
+from dynajit.capture.python.builtins.table import MethodHandler, entering
 from dynajit.capture.python.containers import boolean, contains, subscript
 from dynajit.capture.python.contents import (
     dict_delete,
@@ -28,8 +28,8 @@ from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values.storage import keeps, storage_of
 from dynajit.capture.values.symbolic import NONE, TRUE, Value, constant
 
-Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
-DICT: Final[dict[str, Handler]] = {}
+DICT: Final[dict[str, MethodHandler]] = {}
+method: Final = entering(DICT)
 
 #: Methods of a dict: fewest and most arguments, names of keywords.
 ARITY: Final[dict[str, tuple[int, int | None, tuple[str, ...]]]] = {
@@ -37,17 +37,6 @@ ARITY: Final[dict[str, tuple[int, int | None, tuple[str, ...]]]] = {
     "setdefault": (1, 2, ()), "pop": (1, 2, ()), "popitem": (0, 0, ()), "clear": (0, 0, ()),
     "copy": (0, 0, ()), "move_to_end": (1, 2, ("last",)),
 }  # fmt: skip
-
-
-def method(*names: str) -> Callable[[Handler], Handler]:
-    """Enter a handler under its names."""
-
-    def enter(handler: Handler) -> Handler:
-        for name in names:
-            DICT[name] = handler
-        return handler
-
-    return enter
 
 
 def dict_method(
@@ -79,7 +68,7 @@ def _get(
     return args[1] if len(args) > 1 else NONE
 
 
-def _view(kind: str) -> Handler:
+def _view(kind: str) -> MethodHandler:
     @at_once
     def make(
         machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]

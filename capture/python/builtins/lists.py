@@ -1,12 +1,12 @@
 """Methods of lists and tuples. Handlers of `capture.python.builtins.methods`; see there."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_same, unsupported
+from dynajit.capture.python.builtins.table import MethodHandler, entering
 from dynajit.capture.python.containers import contains, to_index
 from dynajit.capture.python.contents import (
     grow_list,
@@ -22,8 +22,8 @@ from dynajit.capture.python.sorting import sort_items
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Value, constant
 
-Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
-LIST: Final[dict[str, Handler]] = {}
+LIST: Final[dict[str, MethodHandler]] = {}
+method: Final = entering(LIST)
 
 #: Methods of a list: fewest and most arguments, names of keywords.
 ARITY: Final[dict[str, tuple[int, int, tuple[str, ...]]]] = {
@@ -31,17 +31,6 @@ ARITY: Final[dict[str, tuple[int, int, tuple[str, ...]]]] = {
     "clear": (0, 0, ()), "copy": (0, 0, ()), "reverse": (0, 0, ()), "remove": (1, 1, ()),
     "index": (1, 3, ()), "count": (1, 1, ()), "sort": (0, 2, ("key", "reverse")),
 }  # fmt: skip
-
-
-def method(*names: str) -> Callable[[Handler], Handler]:
-    """Enter a handler under its names."""
-
-    def enter(handler: Handler) -> Handler:
-        for name in names:
-            LIST[name] = handler
-        return handler
-
-    return enter
 
 
 def list_method(

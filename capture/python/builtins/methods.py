@@ -7,7 +7,6 @@
 import datetime
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -65,21 +64,8 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
 
-Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
-
 MOST_SUBCLASSES: Final = 64
 """Every one is looked at in every call: those of `object` are thousands, and change."""
-
-
-def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handler]:
-    """Enter a handler under its names."""
-
-    def enter(handler: Handler) -> Handler:
-        for name in names:
-            table[name] = handler
-        return handler
-
-    return enter
 
 
 def call_method(

@@ -197,13 +197,6 @@ def _refuse_hook(cls: type) -> None:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{cls.__qualname__}.__subclasshook__")
 
 
-def says_its_class(cls: type) -> bool:
-    """True if `x.__class__` of an instance may be another class than `type(x)`."""
-    return lookup(cls, "__class__") is not vars(object)["__class__"] or isinstance(
-        lookup(cls, "__getattribute__"), types.FunctionType
-    )
-
-
 @special(builtins.__build_class__)
 @at_once
 def _build_class(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:

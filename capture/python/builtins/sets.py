@@ -24,8 +24,6 @@ from dynajit.capture.python.sets import (
 from dynajit.capture.values.containers import ListValue, SetEntries, SetValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Value
 
-Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
-
 #: Methods of a set: fewest and most arguments (None: any number).
 ARITY: Final[dict[str, tuple[int, int | None]]] = {
     "add": (1, 1), "discard": (1, 1), "remove": (1, 1), "pop": (0, 0), "clear": (0, 0),

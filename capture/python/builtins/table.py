@@ -13,30 +13,36 @@ import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.users_code import has_own_operators
 
+_T = TypeVar("_T")
 Handler = Callable[[Machine, list[Value], dict[str, Value]], Steps[Value]]
-CodeHandler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
+MethodHandler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 SPECIAL: Final[dict[Any, Handler]] = {}
 
 #: For every function with this code, which is the second argument.
-SPECIAL_CODE: Final[dict[types.CodeType, CodeHandler]] = {}
+SPECIAL_CODE: Final[dict[types.CodeType, MethodHandler]] = {}
 
 
-def special(*targets: Any) -> Callable[[Handler], Handler]:
-    """Enter a handler under every object it stands for."""
+def entering(table: dict[Any, _T]) -> Callable[..., Callable[[_T], _T]]:
+    """A decorator that enters a handler into the table, under each key that it is given."""
 
-    def enter(handler: Handler) -> Handler:
-        for target in targets:
-            SPECIAL[target] = handler
-        return handler
+    def under(*keys: Any) -> Callable[[_T], _T]:
+        def enter(handler: _T) -> _T:
+            table.update(dict.fromkeys(keys, handler))
+            return handler
 
-    return enter
+        return enter
+
+    return under
+
+
+special: Final = entering(SPECIAL)
 
 
 #: C functions and immutable classes without effects.

@@ -10,7 +10,7 @@ import contextlib
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any
 
 from dynajit.capture.control import disable, is_compiling
 from dynajit.core.errors import (
@@ -33,8 +33,6 @@ from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.layers.embedding import Embedding, EmbeddingBag
 from dynajit.nn.module import Module
-
-_AROUND: Final = "data parallelism speaks to other processes here"
 
 
 class DistributedDataParallel(Module, Joinable):

@@ -20,8 +20,10 @@ class _Inplace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """The flag, for repr."""
-        return "inplace=True" if self.inplace else ""
+        """Options, and the flag where it is set."""
+        options = super().extra_repr()
+        flag = "inplace=True" if self.inplace else ""
+        return f"{options}, {flag}" if options and flag else options or flag
 
 
 class ReLU(_Inplace):
@@ -175,6 +177,8 @@ class ELU(_Inplace):
 class CELU(_Inplace):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
+    _options_in_repr = ("alpha",)
+
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
@@ -182,10 +186,6 @@ class CELU(_Inplace):
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         return F.celu(input, self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Alpha, for repr."""
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
 class Hardtanh(_Inplace):
@@ -196,6 +196,8 @@ class Hardtanh(_Inplace):
         inplace: whether the input itself is cut.
         min_value, max_value: older names of the ends; they warn, and win over the newer ones.
     """
+
+    _options_in_repr = ("min_val", "max_val")
 
     def __init__(
         self,
@@ -219,11 +221,6 @@ class Hardtanh(_Inplace):
         """Elementwise."""
         return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """The ends, for repr."""
-        flag = ", inplace=True" if self.inplace else ""
-        return f"min_val={self.min_val}, max_val={self.max_val}{flag}"
-
 
 def _renamed(old: str, new: str, value: float) -> float:
     warnings.warn(f"Hardtanh({old}=) is deprecated: use {new}=.", FutureWarning, stacklevel=3)
@@ -232,6 +229,8 @@ def _renamed(old: str, new: str, value: float) -> float:
 
 class Threshold(_Inplace):
     """x above the threshold, else a value."""
+
+    _options_in_repr = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -242,14 +241,11 @@ class Threshold(_Inplace):
         """Elementwise."""
         return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Constants, for repr."""
-        flag = ", inplace=True" if self.inplace else ""
-        return f"threshold={self.threshold}, value={self.value}{flag}"
-
 
 class RReLU(_Inplace):
     """leaky_relu with a random slope per element in training, and the mean slope in evaluation."""
+
+    _options_in_repr = ("lower", "upper")
 
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
@@ -262,14 +258,11 @@ class RReLU(_Inplace):
         """Elementwise."""
         return F.rrelu(input, self.lower, self.upper, self.training, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """The slopes, for repr."""
-        flag = ", inplace=True" if self.inplace else ""
-        return f"lower={self.lower}, upper={self.upper}{flag}"
-
 
 class PReLU(Module):
     """x where positive, weight * x elsewhere; one weight, or one per channel (dim 1)."""
+
+    _options_in_repr = ("num_parameters",)
 
     def __init__(
         self,
@@ -291,10 +284,6 @@ class PReLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise, with the weight of the element's channel."""
         return F.prelu(input, self.weight)
-
-    def extra_repr(self) -> str:
-        """Number of weights, for repr."""
-        return f"num_parameters={self.num_parameters}"
 
 
 class _Shrink(Module):
@@ -328,6 +317,8 @@ class Softshrink(_Shrink):
 class GLU(Module):
     """First half along `dim` times the sigmoid of the second."""
 
+    _options_in_repr = ("dim",)
+
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
@@ -336,13 +327,11 @@ class GLU(Module):
         """Half as many elements along `dim`."""
         return F.glu(input, self.dim)
 
-    def extra_repr(self) -> str:
-        """The dim, for repr."""
-        return f"dim={self.dim}"
-
 
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
+
+    _options_in_repr = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -353,13 +342,11 @@ class Softplus(Module):
         """Elementwise."""
         return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        """Constants, for repr."""
-        return f"beta={self.beta}, threshold={self.threshold}"
-
 
 class Softmax(Module):
     """exp(x) / sum(exp(x)) along `dim`."""
+
+    _options_in_repr = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -368,10 +355,6 @@ class Softmax(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Probabilities along the dim."""
         return F.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """The dim, for repr."""
-        return f"dim={self.dim}"
 
 
 class LogSoftmax(Softmax):

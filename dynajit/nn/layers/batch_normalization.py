@@ -8,18 +8,17 @@ from dynajit.core.process import process_groups
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.eager.tensor.creation import empty, tensor
+from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn import init
+from dynajit.nn.layers.normalization import ScaledAndShifted
 from dynajit.nn.module import Module
-from dynajit.nn.parameter import Parameter
 from dynajit.ops.functions.creation.creation import ones, zeros
 from dynajit.ops.functions.shapes.index import cat
 from dynajit.ops.rows.networks.batch_normalization import averaging_factor
 
 
-class _Norm(Module):
+class _Norm(ScaledAndShifted):
     """What batch and instance norm share: parameters and running statistics."""
 
     _version = 2
@@ -44,9 +43,7 @@ class _Norm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            table = empty(num_features, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, Parameter(table) if table is not None else None)
+        self._add_parameters(num_features, affine, bias, device, dtype)
         tracked = track_running_stats
         self.register_buffer(
             "running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None
@@ -70,10 +67,7 @@ class _Norm(Module):
     def reset_parameters(self) -> None:
         """Fresh statistics; weight one, bias zero."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._ranks:
@@ -361,7 +355,7 @@ class InstanceNorm3d(_InstanceNorm):
     _ranks = (4, 5)
 
 
-class GroupNorm(Module):
+class GroupNorm(ScaledAndShifted):
     """Mean 0 and variance 1 per instance and group of channels, times weight plus bias.
 
     Args:
@@ -396,17 +390,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            table = empty(num_channels, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, Parameter(table) if table is not None else None)
+        self._add_parameters(num_channels, affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """The normalised input."""

@@ -291,6 +291,8 @@ class ConvTranspose3d(_Transposed):
 class Unfold(Module):
     """Windows of (N, C, H, W) as columns (N, C * kh * kw, windows)."""
 
+    _options_in_repr = ("kernel_size", "dilation", "padding", "stride")
+
     def __init__(
         self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
     ) -> None:
@@ -304,16 +306,11 @@ class Unfold(Module):
         """The columns."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )
-
 
 class Fold(Module):
     """Columns (N, C * kh * kw, windows) added up to (N, C, *output_size)."""
+
+    _options_in_repr = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self,
@@ -334,11 +331,4 @@ class Fold(Module):
         """The sum of the windows."""
         return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
-        )
-
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
-            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
         )

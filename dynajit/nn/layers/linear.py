@@ -79,6 +79,8 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Flatten(Module):
     """The dims from `start_dim` to `end_dim` as one."""
 
+    _options_in_repr = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim = start_dim
@@ -88,13 +90,11 @@ class Flatten(Module):
         """The flattened input."""
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        """Dims, for repr."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
 
 class Unflatten(Module):
     """Dim `dim` as several of sizes `unflattened_size`."""
+
+    _options_in_repr = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
@@ -109,7 +109,3 @@ class Unflatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The input with one dim split."""
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        """Dim and sizes, for repr."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -17,7 +17,30 @@ def _as_shape(size: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
     return (given,) if is_integer(given) else tuple(given)
 
 
-class LayerNorm(Module):
+class ScaledAndShifted(Module):
+    """What normalisations share: a weight and a bias, or neither."""
+
+    def _add_parameters(
+        self,
+        shape: int | tuple[int, ...],
+        has_weight: bool,
+        has_bias: bool,
+        device: Any,
+        dtype: DType | None,
+    ) -> None:
+        for name, present in (("weight", has_weight), ("bias", has_weight and has_bias)):
+            table = empty(shape, device=device, dtype=dtype) if present else None
+            self.register_parameter(name, Parameter(table) if table is not None else None)
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(ScaledAndShifted):
     """`(x - mean) / sqrt(var + eps) * weight + bias` over the last dims.
 
     Args:
@@ -42,20 +65,8 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, present in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
-            table = empty(self.normalized_shape, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, Parameter(table) if table is not None else None)
+        self._add_parameters(self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """The normalised input."""

@@ -29,6 +29,8 @@ class _MaxPool(_Pool):
     Shape: (N, C, *sizes) or (C, *sizes) -> the same with other sizes.
     """
 
+    _options_in_repr = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
     def __init__(
         self,
         kernel_size: Any,
@@ -53,13 +55,6 @@ class _MaxPool(_Pool):
             ceil_mode=self.ceil_mode, return_indices=self.return_indices,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
-
 
 class _MaxUnpool(_Pool):
     """Elements put back where a maximum pool found them; zero elsewhere.
@@ -68,6 +63,7 @@ class _MaxUnpool(_Pool):
         kernel_size, stride, padding: those of the pool.
     """
 
+    _options_in_repr = ("kernel_size", "stride", "padding")
     _n: ClassVar[int]
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -81,10 +77,6 @@ class _MaxUnpool(_Pool):
         return self._function(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
-
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 def _per_dim(value: Any, n: int) -> tuple[int, ...]:
@@ -104,6 +96,8 @@ class _AvgPool(_Pool):
 
     Shape: (N, C, *sizes) or (C, *sizes) -> the same with other sizes.
     """
+
+    _options_in_repr = ("kernel_size", "stride", "padding")
 
     def __init__(
         self,
@@ -129,14 +123,11 @@ class _AvgPool(_Pool):
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
 
 class AvgPool1d(_Pool):
     """The mean of each window of (N, C, L) or (C, L)."""
 
+    _options_in_repr = ("kernel_size", "stride", "padding")
     _function = staticmethod(F.avg_pool1d)
 
     def __init__(
@@ -161,10 +152,6 @@ class AvgPool1d(_Pool):
             self.count_include_pad,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
 
 class _LPPool(_Pool):
     """(sum of x ** p) ** (1 / p) of each window.
@@ -175,6 +162,8 @@ class _LPPool(_Pool):
         stride: step between windows; `kernel_size` if None.
         ceil_mode: whether a last window may hang over the end.
     """
+
+    _options_in_repr = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -191,13 +180,6 @@ class _LPPool(_Pool):
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
-    def extra_repr(self) -> str:
-        """Options, for repr."""
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
-
 
 class _AdaptiveAvgPool(_Pool):
     """Means of as many windows as the output shall have elements.
@@ -206,6 +188,8 @@ class _AdaptiveAvgPool(_Pool):
         output_size: a number for all dims, or one per dim; None keeps a dim.
     """
 
+    _options_in_repr = ("output_size",)
+
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
@@ -213,10 +197,6 @@ class _AdaptiveAvgPool(_Pool):
     def forward(self, input: Tensor) -> Tensor:
         """The pooled input."""
         return self._function(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """The size, for repr."""
-        return f"output_size={self.output_size}"
 
 
 class _AdaptiveMaxPool(_Pool):
@@ -227,6 +207,8 @@ class _AdaptiveMaxPool(_Pool):
         return_indices: whether to give (values, positions).
     """
 
+    _options_in_repr = ("output_size",)
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
@@ -235,10 +217,6 @@ class _AdaptiveMaxPool(_Pool):
     def forward(self, input: Tensor) -> Any:
         """The pooled input."""
         return self._function(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        """The size, for repr."""
-        return f"output_size={self.output_size}"
 
 
 class MaxPool1d(_MaxPool):

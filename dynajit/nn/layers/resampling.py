@@ -71,6 +71,8 @@ class UpsamplingBilinear2d(Upsample):
 class PixelShuffle(Module):
     """(*, C * r * r, H, W) -> (*, C, H * r, W * r)."""
 
+    _options_in_repr = ("upscale_factor",)
+
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -79,13 +81,11 @@ class PixelShuffle(Module):
         """The shuffled input."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
-    def extra_repr(self) -> str:
-        """The factor, for repr."""
-        return f"upscale_factor={self.upscale_factor}"
-
 
 class PixelUnshuffle(Module):
     """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
+
+    _options_in_repr = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -95,13 +95,11 @@ class PixelUnshuffle(Module):
         """The shuffled input."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
-    def extra_repr(self) -> str:
-        """The factor, for repr."""
-        return f"downscale_factor={self.downscale_factor}"
-
 
 class ChannelShuffle(Module):
     """Channels of groups, taken in turn from each."""
+
+    _options_in_repr = ("groups",)
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -110,10 +108,6 @@ class ChannelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The shuffled input."""
         return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        """The groups, for repr."""
-        return f"groups={self.groups}"
 
 
 class _ChannelDropout(Dropout):

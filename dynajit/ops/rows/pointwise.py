@@ -58,10 +58,6 @@ from dynajit.ops.table.scalar import (
     scalar,
 )
 
-LN_2: Final = math.log(2.0)
-LN_10: Final = math.log(10.0)
-TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
-
 
 def zero_slope(ops: Any, g: Any) -> Any:
     """The gradient of a step function: zero, and differentiable again."""

@@ -21,7 +21,7 @@ Adding an op: write one decorated function in one of the row files (`pointwise`,
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
 from dynajit.core.errors import ArgumentError, DTypeNotImplementedError, InternalError
 from dynajit.core.records import record
@@ -362,9 +362,6 @@ class Composite:
     slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     stays: Callable[..., bool] | None = None
     widens: bool = False
-
-
-Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite
 
 
 @record(eq=False)

@@ -154,21 +154,11 @@ class CyclicLR(LRScheduler):
         self.base_lrs = for_each_group(optimizer, "base_lr", base_lr)
 
     def _set_momenta(self, optimizer: Optimizer, base: Any, largest: Any, last_epoch: int) -> None:
-        if not ("momentum" in optimizer.defaults or "betas" in optimizer.defaults):
-            raise InvalidValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
-        self.use_beta1 = "betas" in optimizer.defaults
+        self.use_beta1 = moves_beta1(optimizer)
         self.base_momentums = for_each_group(optimizer, "base_momentum", base)
         self.max_momentums = for_each_group(optimizer, "max_momentum", largest)
-        if last_epoch != -1:
-            return
-        for group, low, high in zip(
-            optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True
-        ):
-            set_momentum(group, high)
-            group["max_momentum"] = high
-            group["base_momentum"] = low
+        if last_epoch == -1:
+            start_momenta(optimizer, self.base_momentums, self.max_momentums)
 
     def scale_fn(self, x: float) -> float:
         """The height at a cycle or iteration, as a share of the first."""
@@ -271,19 +261,12 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch, verbose)
 
     def _set_momenta(self, optimizer: Optimizer, base: Any, largest: Any, last_epoch: int) -> None:
-        if not ("momentum" in optimizer.defaults or "betas" in optimizer.defaults):
-            raise InvalidValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
-        self.use_beta1 = "betas" in optimizer.defaults
+        self.use_beta1 = moves_beta1(optimizer)
         if last_epoch != -1:
             return
         highest = for_each_group(optimizer, "max_momentum", largest)
         lowest = for_each_group(optimizer, "base_momentum", base)
-        for group, low, high in zip(optimizer.param_groups, lowest, highest, strict=True):
-            set_momentum(group, high)
-            group["max_momentum"] = high
-            group["base_momentum"] = low
+        start_momenta(optimizer, lowest, highest)
 
     def get_lr(self) -> list[Any]:
         """The rates of this step; sets the momenta.
@@ -321,6 +304,27 @@ class OneCycleLR(LRScheduler):
         if self._anneal_func_type == "linear":
             return (end - start) * share + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+
+
+def moves_beta1(optimizer: Optimizer) -> bool:
+    """Whether the momentum that moves is Adam's first beta.
+
+    Raises:
+        InvalidValueError: there is neither.
+    """
+    if not ("momentum" in optimizer.defaults or "betas" in optimizer.defaults):
+        raise InvalidValueError(
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+        )
+    return "betas" in optimizer.defaults
+
+
+def start_momenta(optimizer: Optimizer, lowest: list[Any], highest: list[Any]) -> None:
+    """Set the momentum of each group to its highest, and note both ends."""
+    for group, low, high in zip(optimizer.param_groups, lowest, highest, strict=True):
+        set_momentum(group, high)
+        group["max_momentum"] = high
+        group["base_momentum"] = low
 
 
 def set_momentum(group: dict[str, Any], momentum: float) -> None:

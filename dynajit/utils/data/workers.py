@@ -235,11 +235,7 @@ class WorkerIterator(BatchIterator):
 
     def restart(self, indices: Iterator[Any]) -> None:
         """Begin again with workers that were kept; what was under way is dropped."""
-        for message in self._arrived.values():
-            if isinstance(message, Batch):
-                handover.forget(self._crew.block_name(message.number))
-        self._arrived.clear()
-        self._expected.clear()
+        self._drop_batches()
         self._guarded(self._crew.restart)
         self._turn = 0
         self.start(indices)
@@ -256,12 +252,15 @@ class WorkerIterator(BatchIterator):
 
     def close(self) -> None:
         """End the workers."""
+        self._drop_batches()
+        self._end()
+
+    def _drop_batches(self) -> None:
         for message in self._arrived.values():
             if isinstance(message, Batch):
                 handover.forget(self._crew.block_name(message.number))
         self._arrived.clear()
         self._expected.clear()
-        self._end()
 
     def __del__(self) -> None:
         if hasattr(self, "_end") and self._end.alive:

@@ -36,7 +36,7 @@ from types import CodeType
 
 import pytest
 
-from dynajit.capture.bytecode.instruction_set import DROPPED, IMPOSSIBLE, JUMPS, OPERATIONS
+from dynajit.capture.bytecode.instruction_set import DROPPED, JUMPS, OPERATIONS
 from dynajit.capture.bytecode.instructions import Handler, Recent, decode, live_locals
 from dynajit.core.location import Location
 
@@ -70,6 +70,28 @@ def test_stack_depths_agree_on_all_paths_and_with_the_compiler(module):
             depth = body.depths[instruction.index]
             if instruction.handler is not None and depth is not None:
                 assert instruction.handler.depth <= depth
+
+
+#: Opcodes that `dis` knows but no code object contains, and why.
+IMPOSSIBLE = {
+    "JUMP": "pseudo instruction of the compiler",
+    "JUMP_IF_FALSE": "pseudo instruction of the compiler",
+    "JUMP_IF_TRUE": "pseudo instruction of the compiler",
+    "JUMP_NO_INTERRUPT": "pseudo instruction of the compiler",
+    "ANNOTATIONS_PLACEHOLDER": "pseudo instruction of the compiler",
+    "LOAD_SUPER_METHOD": "pseudo instruction of the compiler",
+    "LOAD_ZERO_SUPER_ATTR": "pseudo instruction of the compiler",
+    "LOAD_ZERO_SUPER_METHOD": "pseudo instruction of the compiler",
+    "POP_BLOCK": "pseudo instruction of the compiler",
+    "SETUP_CLEANUP": "pseudo instruction of the compiler",
+    "SETUP_FINALLY": "pseudo instruction of the compiler",
+    "SETUP_WITH": "pseudo instruction of the compiler",
+    "STORE_FAST_MAYBE_NULL": "pseudo instruction of the compiler",
+    "INTERPRETER_EXIT": "bottom frame of the interpreter",
+    "EXIT_INIT_CHECK": "trampoline of a specialised constructor call",
+    "ENTER_EXECUTOR": "optimiser, replaced in `co_code`",
+    "RESERVED": "unused number",
+}
 
 
 def test_every_opcode_is_read_or_has_a_reason():

@@ -6,6 +6,7 @@ import pytest
 from dynajit.core.errors import AutogradError
 from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.compiled import CompiledCall
+from dynajit.eager.backward.training import Training
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
@@ -42,7 +43,7 @@ class Programs:
         return replay
 
     def call(self, inference=None):
-        return CompiledCall.training(
+        facts = Training(
             forward=self.forward,
             backward=self.backward,
             output_count=2,
@@ -54,6 +55,7 @@ class Programs:
             without=lambda absent: self.backward,
             inference=inference,
         )
+        return CompiledCall.training(facts)
 
 
 def operands() -> tuple[Tensor, Tensor, float]:

@@ -60,7 +60,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
             "with dynajit.tensor(...)."
         )
 
-    return _named(function, name, row)
+    return named(function, name, row)
 
 
 def _binary(name: str, takes_numbers: bool = False) -> Callable[[Any, Any], Any]:
@@ -76,7 +76,7 @@ def _binary(name: str, takes_numbers: bool = False) -> Callable[[Any, Any], Any]
             f"{type(other).__name__}."
         )
 
-    return _named(function, name, row)
+    return named(function, name, row)
 
 
 def _are_numbers(input: Any, other: Any) -> bool:
@@ -88,7 +88,8 @@ def _of_number(value: Any) -> Any:
     return TABLE.full(value, shape=(), dtype=dtypes.of_number(value), device=CPU)
 
 
-def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., Any]:
+def named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., Any]:
+    """The function that calls a row, under a public name, with the row's docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = row.document
     return function

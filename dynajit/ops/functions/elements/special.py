@@ -12,7 +12,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.calls.arguments import require_tensor, size, with_integers
 from dynajit.ops.calls.placing import contiguous
 from dynajit.ops.calls.public import InPlace, public
-from dynajit.ops.functions.elements.elementwise import sigmoid
+from dynajit.ops.functions.elements.elementwise import named, sigmoid
 from dynajit.ops.functions.elements.number import floating, pair
 from dynajit.ops.table.op_table import TABLE
 
@@ -23,9 +23,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     def function(input: Any) -> Any:
         return row(require_tensor(input, name))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = row.document
-    return function
+    return named(function, name, row)
 
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
@@ -34,9 +32,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     def function(input: Any, other: Any) -> Any:
         return row(*pair(input, other))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = row.document
-    return function
+    return named(function, name, row)
 
 
 bessel_j0 = public("special")(_unary("bessel_j0"))

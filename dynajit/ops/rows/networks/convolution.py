@@ -247,10 +247,6 @@ def _lanes(ops: Any, y: Any, weight: Any, groups: int) -> tuple[Any, Any]:
 # the rows
 
 
-def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {name: attributes[name] for name in ("stride", "before", "after", "dilation", "groups")}
-
-
 def _convolution_vjp_x(
     ops: Any, g: Any, x_type: TensorType, weight: Any, stride: Any, before: Any, after: Any,
     dilation: Any, groups: int,

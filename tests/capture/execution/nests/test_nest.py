@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution.nests import flow
+from dynajit.capture.execution.nests import blocks
 from tests.end_to_end.loops.test_nests import fresh, outcome, same
 
 pytestmark = pytest.mark.one_python
@@ -278,7 +278,7 @@ def test_an_array_that_may_only_be_read_is_not_written() -> None:
 
 
 def test_a_nest_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "MOST_BLOCKS", 5)
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 5)
     assert nests_of(with_calls, X) == 0
 
 

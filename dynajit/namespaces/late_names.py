@@ -1,4 +1,4 @@
-"""The names of `dynajit.namespaces.further`, which is imported when one is first asked for."""
+"""The names of the modules here that are imported when one of their names is first asked for."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ QUANTIZED: Final = (
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
     "q_zero_point", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
 )  # fmt: skip
-NAMES: Final = (
+FURTHER: Final = (
     "SymBool", "SymFloat", "SymInt", "alpha_dropout", "as_strided_scatter", "batch_norm",
     "bilinear", "binary_cross_entropy_with_logits", "celu_", "cond", "constant_pad_nd",
     "cosine_embedding_loss", "ctc_loss", "dropout_", "dsmm", "embedding", "empty_permuted",
@@ -30,3 +30,21 @@ NAMES: Final = (
     *STORAGES,
     *QUANTIZED,
 )  # fmt: skip
+
+NATIVE: Final = (
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy",
+    "native_batch_norm", "native_dropout", "native_group_norm", "native_layer_norm",
+    "permute_copy", "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy",
+    "view_as_complex_copy", "view_as_real_copy", "view_copy",
+)  # fmt: skip
+
+PRIVATE: Final = (
+    "ScriptModule", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+    "_check_tensor_all", "_check_type", "_check_value", "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo", "_log_softmax_backward_data", "_sample_dirichlet",
+    "_shape_as_tensor", "_softmax_backward_data", "_standard_gamma", "classes", "conv_tbc",
+    "legacy_contiguous_format",
+)  # fmt: skip
+OF_C: Final = ("Future", "ListType", "PyTorchFileReader", "PyTorchFileWriter", "TensorType")
+"""Names that PyTorch's package takes from its `_C`."""
