@@ -63,6 +63,8 @@ STATEMENTS = [
     "KEPT.append(np.add.reduce($a))", "KEPT.append(np.maximum.reduce($a, axis=1))",
     "KEPT.append(np.add.accumulate($a))", "KEPT.append(np.maximum.accumulate($a, axis=1))",
     "KEPT.append(np.multiply.outer($a[0], $a[:, 1]))", "np.add.at($a, [0, 2, 0], $k)",
+    "np.add.at($a, ([0, 2, 0], [1, 1, 1]), $k)", "np.maximum.at($a, [0, 2, 0], $a)",
+    "KEPT.append($a[0, 1].astype(int))", "KEPT.append(np.asarray($a.sum()))",
     "np.add($a, $k, out=$a, where=$a > 1)", "np.multiply($a, $a, out=($a,))",
     "KEPT.append($a.sum(where=$a > 0))", "KEPT.append($a.max(initial=2))",
     "KEPT.append($a.mean(axis=0, where=$a < 9))", "KEPT.append(np.round($a, 1))",

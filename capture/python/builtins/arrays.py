@@ -63,6 +63,7 @@ from dynajit.ops.functions.arrays.table import (
     ELEMENTWISE,
     FUNCTIONS,
     GIVES_ARRAYS,
+    KEEPS_NUMBERS,
     METHODS,
     NEED_ROWS,
     PERMUTATIONS,
@@ -141,7 +142,11 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given"
     if not isinstance(made, TensorValue):
         return made
     if made.identity in given:
-        return given[made.identity]
+        operand = given[made.identity]
+        if not (gives_arrays and _is_number(operand)):
+            return operand
+        made = native_call(machine, TABLE.clone, [made], {})
+        assert isinstance(made, TensorValue)
     kind = tensor_type(machine, made)
     is_view = machine.heap[made.identity].memory
     if is_view and any(map(is_odd, given.values())):
@@ -243,7 +248,8 @@ def _call(
             )
         return new_view(machine, made, (), can_be_written=False)
     if is_none(machine, target):
-        return _as_arrays(machine, made, function in GIVES_ARRAYS, given)
+        keeps_number = function in KEEPS_NUMBERS and bool(args) and _is_number(args[0])
+        return _as_arrays(machine, made, function in GIVES_ARRAYS and not keeps_number, given)
     assert isinstance(made, TensorValue)
     if is_chosen:
         chosen = [tensor_in(machine, target), made, _as_tensors(machine, condition, name, {})]

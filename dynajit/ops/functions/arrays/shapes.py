@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dynajit.ops.methods.methods import TensorMethods
 
 
-@stands_for(np.reshape, gives_arrays=True, is_view=True)
+@stands_for(np.reshape, gives_arrays=True, keeps_numbers=True, is_view=True)
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
     """The elements row by row in another shape; a view where it can be."""
     refuse_given("reshape", copy=copy)
@@ -49,7 +49,7 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any
     return shapes.view_as(a, a) if tuple(a.shape) == shape else shapes.reshape(a, shape)
 
 
-@stands_for(method="reshape", gives_arrays=True, is_view=True)
+@stands_for(method="reshape", gives_arrays=True, keeps_numbers=True, is_view=True)
 def reshape_method(a: Any, *sizes: Any, order: Any = "C", copy: Any = None) -> Any:
     """As `reshape`, sizes one by one."""
     shape = sizes[0] if len(sizes) == 1 else sizes
@@ -83,7 +83,7 @@ def flatten(a: Any, order: Any = "C") -> Any:
     return TABLE.clone(TABLE.reshape(a, shape=(a.numel(),)))
 
 
-@stands_for(np.transpose, gives_arrays=True, is_view=True, permutes=True)
+@stands_for(np.transpose, gives_arrays=True, keeps_numbers=True, is_view=True, permutes=True)
 def transpose(a: Any, axes: Any = None) -> Any:
     """The dims in another order, as a view."""
     a = as_tensor(a)
@@ -94,7 +94,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return TABLE.permute(a, dims=order)
 
 
-@stands_for(method="transpose", gives_arrays=True, is_view=True, permutes=True)
+@stands_for(method="transpose", gives_arrays=True, keeps_numbers=True, is_view=True, permutes=True)
 def transpose_method(a: Any, *axes: Any) -> Any:
     """As `transpose`, dims one by one."""
     if not axes or axes == (None,):
@@ -138,7 +138,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return TABLE.reshape(a, shape=tuple(1 if d in places else next(rest) for d in range(rank)))
 
 
-@stands_for(np.squeeze, method="squeeze", gives_arrays=True, is_view=True)
+@stands_for(np.squeeze, method="squeeze", gives_arrays=True, keeps_numbers=True, is_view=True)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Without dims of size 1, as a view."""
     a = as_tensor(a)
@@ -239,7 +239,7 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     return list(tensor_split(ary, indices_or_sections, dim))
 
 
-@stands_for(np.roll, needs_rows=Order.ALONG)
+@stands_for(np.roll, gives_arrays=True, needs_rows=Order.ALONG)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved, those beyond the end coming back in front."""
     a = as_tensor(a)
@@ -257,7 +257,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return moved
 
 
-@stands_for(np.pad, needs_rows=Order.ENDS)
+@stands_for(np.pad, gives_arrays=True, needs_rows=Order.ENDS)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0) -> Any:
     """Constants around an array."""
     array = as_tensor(array)
@@ -499,7 +499,7 @@ def fill(a: Any, value: Any) -> Any:
     return shapes.broadcast_to(value_for(a, value), tuple(a.shape))
 
 
-@stands_for(np.select)
+@stands_for(np.select, gives_arrays=True)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """Elements of the first choice whose condition holds."""
     if is_tensor(condlist) or is_tensor(choicelist) or len(condlist) != len(choicelist):
@@ -671,7 +671,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 _MOST_DECIMALS = 22
 
 
-@stands_for(method="astype", gives_arrays=True, is_view=True)
+@stands_for(method="astype", gives_arrays=True, keeps_numbers=True, is_view=True)
 def astype(a: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True,
            copy: bool = True) -> Any:  # fmt: skip
     """The elements in another dtype, as a copy."""
@@ -700,7 +700,7 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return TABLE.clone(as_tensor(a))
 
 
-@stands_for(method="copy", gives_arrays=True)
+@stands_for(method="copy", gives_arrays=True, keeps_numbers=True)
 def copy_method(a: Any, order: Any = "C") -> Any:
     """The same elements in other memory, row by row."""
     require_c_order(order)

@@ -29,6 +29,10 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 GIVES_ARRAYS: Final[set[Callable[..., Any]]] = set()
 
 
+#: Those of them that call a method of their operand: of a number it gives a number.
+KEEPS_NUMBERS: Final[set[Callable[..., Any]]] = set()
+
+
 class Order(enum.Enum):
     """How NumPy lays out what a function gives of arrays whose dims lie in another order.
 
@@ -78,6 +82,7 @@ def stands_for(
     *originals: Any,
     method: str = "",
     gives_arrays: bool = False,
+    keeps_numbers: bool = False,
     is_view: bool = False,
     needs_rows: Order | None = None,
     by_elements: bool = False,
@@ -91,6 +96,7 @@ def stands_for(
         originals: NumPy's functions.
         method: name of the method.
         gives_arrays: its results without dims are arrays, not numbers.
+        keeps_numbers: see `KEEPS_NUMBERS`.
         is_view: its result may be an operand, or share its memory; else an operand is copied.
         needs_rows: see `NEED_ROWS`.
         by_elements: see `BY_ELEMENTS`.
@@ -107,6 +113,8 @@ def stands_for(
             METHODS[method] = entered
         if gives_arrays:
             GIVES_ARRAYS.add(entered)
+        if keeps_numbers:
+            KEEPS_NUMBERS.add(entered)
         if needs_rows is not None:
             NEED_ROWS[entered] = needs_rows
         if writes:

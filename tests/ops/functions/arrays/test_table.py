@@ -59,8 +59,7 @@ SPECIAL = {
     np.select: lambda x: ([x > 1, x < 0], [x, x + 1]),
     np.take_along_axis: lambda x: (x, np.zeros(x.shape, int), 0), np.kron: lambda x: (x, x),
     np.cross: lambda x: (x[..., :3], x[..., 1:4]), np.meshgrid: lambda x: (x[0], x[:, 0]),
-    np.putmask: lambda x: (x, x > 1, 1), np.add.at: lambda x: (x, [0, 1, 0], 1),
-    np.subtract.at: lambda x: (x, [0, 1, 0], 1),
+    np.putmask: lambda x: (x, x > 1, 1),
     np.arange: lambda x: (1, 7, 2), np.linspace: lambda x: (0, 1, 5),
 }  # fmt: skip
 
@@ -105,7 +104,7 @@ def _square(x: np.ndarray) -> np.ndarray:
 def _over(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return tensor_over(value)
-    return [_over(item) for item in value] if isinstance(value, list) else value
+    return type(value)(map(_over, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _calls(function: Any, x: np.ndarray) -> Iterator[tuple[Any, ...]]:
@@ -119,6 +118,11 @@ def _calls(function: Any, x: np.ndarray) -> Iterator[tuple[Any, ...]]:
             return  # the array has no such part
     elif method == "outer":
         yield (x, x)
+    elif method == "at":
+        yield from (
+            (x, index, 1) for index in ([0, 1, 0], [[0], [1]], [5, -1], ([0, 1, 0], [1, 0, 1]))
+        )
+        yield (x, ([0, 1], [1, 0]), x.ravel()[:2])
     elif isinstance(function, np.ufunc) and function.nin == 2:
         yield (x, x)
         yield (x, x[..., :1] if x.ndim else x)
