@@ -2,8 +2,11 @@
 
 from dynajit.ops.functions.arrays import (
     creation,
+    diagonals,
     fourier,
     linear_algebra,
+    padding,
+    places,
     products,
     reductions,
     shapes,
@@ -12,5 +15,6 @@ from dynajit.ops.functions.arrays import (
     ufuncs,
 )
 
-__all__ = ["creation", "fourier", "linear_algebra", "products", "reductions", "shapes",
+__all__ = ["creation", "diagonals", "fourier", "linear_algebra", "padding", "places", "products",
+           "reductions", "shapes",
            "statistics", "ufunc_methods", "ufuncs"]  # fmt: skip
