@@ -58,6 +58,7 @@ from dynajit.core.types import dtypes
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.arrays import shapes
+from dynajit.ops.functions.arrays.reductions import GIVES_INTS
 from dynajit.ops.functions.arrays.table import (
     BY_ELEMENTS,
     ELEMENTWISE,
@@ -209,6 +210,8 @@ def _call(
     if is_chosen and is_none(machine, target):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...) without out=")
     keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
+    if function in PERMUTATIONS:
+        args = [*args[:1], *(_known_numbers(machine, value) for value in args[1:])]
     given: Given = {}
     positional = [_as_tensors(machine, value, name, given) for value in args]
     named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}
@@ -256,6 +259,14 @@ def _call(
         made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
+
+
+def _known_numbers(machine: Machine, value: Value) -> Value:
+    """Axes as numbers where they are an array that is the same in every call."""
+    if not is_array(value):
+        return value
+    known = known_tensor(machine.recorder, tensor_in(machine, value))
+    return value if known is None else constant(tuple(known.numpy().tolist()))
 
 
 def call_of_arrays(machine: Machine, original: Any, args: list[Value]) -> Value:
@@ -730,18 +741,24 @@ for _original, _function in FUNCTIONS.items():
 
 _count_by_axis: Final = SPECIAL[np.count_nonzero]
 
-#: What NumPy counts in: an int in older versions, a number of its own in others.
-_COUNTS: Final[type] = type(np.count_nonzero(np.zeros(1)))
-
 
 @special(np.count_nonzero)
 def _count_nonzero(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
-    if len(args) == 1 and not keywords and is_array(args[0]):
-        counted = masks.counted(machine, tensor_in(machine, args[0]))
-        if _COUNTS is int:
-            return counted
-        return new_array(machine, as_index(machine, counted), _COUNTS)
+    if GIVES_INTS and len(args) == 1 and not keywords and is_array(args[0]):
+        return masks.counted(machine, tensor_in(machine, args[0]))
     return (yield from _count_by_axis(machine, args, keywords))
+
+
+@special(np.fromiter)
+def _fromiter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    """`np.fromiter(iterable, dtype)`: an array of what there is."""
+    if keywords or len(args) != 2:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.fromiter by a count")
+    listed = yield from machine.call(Known(list), args[:1], {})
+    made = _call(machine, "fromiter", FUNCTIONS[np.array], [listed, args[1]], {})
+    if tensor_type(machine, memory_in(machine, made)).rank != 1:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.fromiter of other than numbers")
+    return made
 
 
 def _enter_places(original: Any) -> None:

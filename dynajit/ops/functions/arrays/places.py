@@ -20,6 +20,7 @@ from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     axis_of,
+    common,
     in_dtype,
     refuse_given,
     sizes_of,
@@ -54,7 +55,7 @@ def _sizes(name: str, shape: Any, order: Any) -> tuple[Any, ...]:
     return sizes
 
 
-@stands_for(np.unravel_index)
+@stands_for(np.unravel_index, needs_rows=Order.NOT_KNOWN)
 def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     """The index along each dim of places that are counted row by row."""
     sizes = _sizes("unravel_index", shape, order)
@@ -68,10 +69,16 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     for size in reversed(sizes[1:]):
         found.append(TABLE.remainder(place, size))
         place = TABLE.floor_divide(place, size)
-    return place, *reversed(found)
+    found = [place, *reversed(found)]
+    if not place.shape:
+        return tuple(found)
+    whole = TABLE.stack(*found, dim=len(place.shape))  # NumPy's are columns of one array
+    return tuple(
+        TABLE.select(whole, dim=len(place.shape), index=number) for number in range(len(found))
+    )
 
 
-@stands_for(np.ravel_multi_index)
+@stands_for(np.ravel_multi_index, needs_rows=Order.SAME)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
     """Places, counted row by row, by their indices along each dim."""
     sizes = _sizes("ravel_multi_index", dims, order)
@@ -184,6 +191,25 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     return TABLE.cat(*parts, dim=dim)
 
 
+@stands_for(np.isin, gives_arrays=True)
+def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *,
+         kind: Any = None) -> Any:  # fmt: skip
+    """Which elements are among a few others."""
+    x, others = as_tensor(element), as_tensor(test_elements)
+    count = others.numel()
+    if kind is not None or type(count) is not int or not 0 < count <= _FEW:
+        raise left("numpy.isin of many others")
+    both = common((x, others))
+    x, others = in_dtype(x, both), TABLE.reshape(in_dtype(others, both), shape=(count,))
+    equal = TABLE.eq(TABLE.reshape(x, shape=(*x.shape, 1)), others)
+    found = TABLE.any(equal, dim=(len(x.shape),), keepdim=False)
+    return TABLE.logical_not(found) if invert else found
+
+
+#: Up to so many, comparing with each one is what NumPy does, too.
+_FEW = 32
+
+
 @stands_for(np.lexsort)
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """The order by several keys, of which the last one counts most."""
@@ -202,19 +228,25 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 def _by_parts(name: str, a: Any, kth: Any, axis: Any, dtype: Any) -> Any:
     """`partition` or `argpartition`: which elements come in which order is NumPy's to say."""
     a, dim = _one_dim(a, axis)
-    if a.dtype.category is Category.COMPLEX or not _is_known(kth):
+    if a.dtype.category is Category.COMPLEX or type(kth) not in (int, SymInt):
         raise left(f"numpy.{name} by places that vary, or of complex numbers,")
     kind = a.dtype if dtype is None else dtype
     return of_arrays(name, (a,), (kth, dim), tuple(a.shape), kind)
 
 
 @stands_for(np.partition, needs_rows=Order.NOT_KNOWN)
-def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
+def partition(
+    a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None
+) -> Any:
     """Smaller elements in front of the k-th, larger ones behind it."""
+    refuse_given("partition", order=order)
     return _by_parts("partition", a, kth, axis, None)
 
 
 @stands_for(np.argpartition, method="argpartition", needs_rows=Order.NOT_KNOWN)
-def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
+def argpartition(
+    a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None
+) -> Any:
     """The places of these elements."""
+    refuse_given("argpartition", order=order)
     return _by_parts("argpartition", a, kth, axis, dtypes.int64)

@@ -170,3 +170,33 @@ def norm(x: object, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if x.dtype.category is not Category.FLOATING:
         x = in_dtype(x, np.float64)
     return TABLE.sqrt(sum_(TABLE.mul(x, x), axis, None, None, keepdims))
+
+
+def _enter_products_of_vectors() -> None:
+    """Of later versions of NumPy's: `x` and `y` are vectors in the last dims, `a` matrices."""
+
+    def vecdot(x1: Any, x2: Any, /) -> Any:
+        x, y = _pair(x1, x2)
+        x = TABLE.conj(x) if x.dtype.category is Category.COMPLEX else x
+        if len(x.shape) == len(y.shape) == 1:
+            return matmul_of(x, y)
+        raise left("numpy.vecdot of many vectors")
+
+    def matvec(x1: Any, x2: Any, /) -> Any:
+        a, x = _pair(x1, x2)
+        if len(a.shape) != 2 or len(x.shape) != 1:
+            raise left("numpy.matvec of many matrices or vectors")
+        return matmul_of(a, x)
+
+    def vecmat(x1: Any, x2: Any, /) -> Any:
+        x, a = _pair(x1, x2)
+        if len(a.shape) != 2 or len(x.shape) != 1:
+            raise left("numpy.vecmat of many matrices or vectors")
+        return matmul_of(TABLE.conj(x) if x.dtype.category is Category.COMPLEX else x, a)
+
+    for function in (vecdot, matvec, vecmat):
+        if hasattr(np, function.__name__):
+            stands_for(getattr(np, function.__name__))(function)
+
+
+_enter_products_of_vectors()

@@ -205,13 +205,17 @@ def _of_truth(row: Op) -> Callable[..., Any]:
     return known
 
 
+#: Whether NumPy counts in ints of Python's, as older versions do.
+GIVES_INTS: Final = type(np.count_nonzero(np.zeros(1))) is int
+
+
 @stands_for(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """How many elements are not 0.
 
-    Over all of them NumPy gives an int, which needs the contents.
+    Over all of them older versions of NumPy give an int, which needs the contents.
     """
-    if axis is None and not keepdims:
+    if axis is None and not keepdims and GIVES_INTS:
         raise left("numpy.count_nonzero of a whole array, an int of Python's,")
     a = as_tensor(a)
     return _reduced(TABLE.sum, cast(cast(a, dtypes.bool_), dtypes.int64), axis, keepdims)
@@ -349,6 +353,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbours in one dim."""
     refuse_given("ediff1d", to_end=to_end, to_begin=to_begin)
     ary = as_tensor(ary)
+    if ary.dtype is dtypes.bool_:
+        raise left("numpy.ediff1d of truth values")
     return diff(TABLE.reshape(ary, shape=(ary.numel(),)))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.symint import SymInt, equals, is_at_least, mod
+from dynajit.core.types.symint import SymInt, equals, is_at_least, mod, shapes_agree
 from dynajit.ops.calls.arguments import cast, constant, is_run_time_number, is_tensor
 from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions.arrangement.arrangement import tensor_split
@@ -324,6 +324,21 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return TABLE.laid_out(a, order=tuple(range(len(a.shape))))
 
 
+@stands_for(np.asfortranarray, is_view=True, gives_arrays=True)
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The array itself where it lies column by column, else a copy that does."""
+    refuse_given("asfortranarray", like=like)
+    a = as_tensor(a, dtype)
+    if not a.shape:
+        return TABLE.reshape(a, shape=(1,))
+    strides = strides_if_known(a)
+    if strides is None:
+        raise left("numpy.asfortranarray of dims in an order that varies")
+    if is_row_major(tuple(a.shape)[::-1], tuple(strides)[::-1]):
+        return a
+    return TABLE.laid_out(a, order=tuple(range(len(a.shape)))[::-1])
+
+
 @stands_for(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Elements at places along a dim, which differ along the others."""
@@ -359,7 +374,8 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 def putmask(a: Any, mask: Any, values: Any) -> Any:
     """What an array holds in which elements of a mask were set."""
     mask, values = as_tensor(mask), as_tensor(values)
-    if values.shape or mask.dtype is not dtypes.bool_ or tuple(mask.shape) != tuple(a.shape):
+    is_alike = not values.shape or shapes_agree(tuple(values.shape), tuple(a.shape))
+    if not is_alike or mask.dtype is not dtypes.bool_ or tuple(mask.shape) != tuple(a.shape):
         raise left("numpy.putmask of more than one value")
     return TABLE.where(mask, value_for(a, values), a)
 
@@ -394,7 +410,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 @stands_for(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     """Coordinates of a grid, each as an array of all its points."""
-    if not copy or sparse or indexing not in ("xy", "ij") or not xi:
+    if not copy or indexing not in ("xy", "ij") or not xi:
         raise left("numpy.meshgrid without copies")
     given = [as_tensor(x) for x in xi]
     flat = [TABLE.reshape(x, shape=(x.numel(),)) for x in given]
@@ -406,7 +422,11 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     for k, x in enumerate(flat):
         dim = order.index(k)
         alone = tuple(x.shape[0] if d == dim else 1 for d in range(len(flat)))
-        wide = TABLE.expand(TABLE.reshape(x, shape=alone), shape=sizes)
+        wide = TABLE.reshape(x, shape=alone)
+        if sparse:
+            found.append(TABLE.clone(wide))
+            continue
+        wide = TABLE.expand(wide, shape=sizes)
         found.append(TABLE.laid_out(wide, order=tuple(range(len(flat)))))
     return tuple(found)
 
