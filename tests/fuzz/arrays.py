@@ -82,6 +82,19 @@ STATEMENTS = [
     "KEPT.append(np.tensordot($a, $a, axes=([1], [1])))", "KEPT.append(np.cov($a))",
     "KEPT.append(np.meshgrid($a[0], $a[:, 0]))",
     "KEPT.append(np.take_along_axis($a, $a * 0 > 9, 1))",
+    "KEPT.append(np.repeat($a, i + 1, axis=1))", "KEPT.append(np.diag($a, i))",
+    "KEPT.append(np.diagflat($a[0], i - 1))", "KEPT.append(np.array_split($a, 2, axis=1))",
+    "for part in np.array_split($a, 2):\n    part += $k", "KEPT.append(np.vander($a[0], 3))",
+    "KEPT.append(np.unravel_index(np.argmax($a), $a.shape))",
+    "KEPT.append(np.linspace($a[0], $a[1], 5, retstep=True))", "KEPT.append(np.delete($a, i, 0))",
+    "KEPT.append(np.insert($a, i, $k, axis=1))", "KEPT.append($a.argsort(axis=1))",
+    "KEPT.append(np.partition($a, 1, axis=0))", "KEPT.append(np.isin($a, [1, 2]))",
+    "KEPT.append(np.average($a, axis=0))", "KEPT.append(np.take($a, [9, -9], 1, mode='clip'))",
+    "KEPT.append(np.lexsort(($a[0], $a[1])))", "KEPT.append(np.asfortranarray($a))",
+    "KEPT.append(np.pad($a, ((0, 1), (i, 0)), constant_values=2))", "KEPT.append(np.modf($a))",
+    "KEPT.append(np.fft.rfft($a, axis=0))", "KEPT.append(np.var($a, axis=0, ddof=1))",
+    "KEPT.append(np.trace($a, i))", "KEPT.append(np.ediff1d($a))", "np.fill_diagonal($a, $k)",
+    "KEPT.append(np.cbrt($a))", "KEPT.append(np.meshgrid($a[0], $a[:, 0], sparse=True))",
 ]  # fmt: skip
 FUNCTIONS = ["sin", "tanh", "square", "negative", "ceil", "sign", "isfinite", "logical_not"]
 NUMBERS = ["2", "0.5", "-1", "3", "True", "np.float32(1.5)", "np.int8(2)", "1.25"]

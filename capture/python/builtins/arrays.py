@@ -66,6 +66,7 @@ from dynajit.ops.functions.arrays.table import (
     GIVES_ARRAYS,
     KEEPS_NUMBERS,
     METHODS,
+    NEED_FORWARD,
     NEED_ROWS,
     PERMUTATIONS,
     READ_ONLY,
@@ -215,6 +216,8 @@ def _call(
     given: Given = {}
     positional = [_as_tensors(machine, value, name, given) for value in args]
     named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}
+    if function in NEED_FORWARD and any(map(is_odd, given.values())):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride")
     if args and is_odd(args[0]) and function in PERMUTATIONS:
         return _permuted(machine, function, args, [*positional], named)
     operands = [*positional, *named.values()]
@@ -547,6 +550,11 @@ def _goes_back(key: Value) -> bool:
     return any(isinstance(s, Constant) and type(s.value) is int and s.value < 0 for s in steps)
 
 
+def _gives_a_view(machine: Machine, entry: Value) -> bool:
+    """Whether an entry of a key is a slice with bounds that are not known."""
+    return isinstance(entry, SliceValue) and _basic_entries(machine, entry) is None
+
+
 def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
     """`array[key]` where dims go from the end to the start; None: the key chooses a copy.
 
@@ -557,6 +565,9 @@ def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
     if entries is None:
         if _goes_back(key):
             raise GraphBreak(breaks.UNKNOWN_CALL, "a slice with a negative step beside an array")
+        parts = key.items if isinstance(key, TupleValue) else (key,)
+        if any(_gives_a_view(machine, part) for part in parts):
+            raise GraphBreak(breaks.UNKNOWN_CALL, "a part at a computed place of flipped dims")
         return None
     tensor = memory_in(machine, array)
     forward, flipped = numpy_keys.forwards(

@@ -13,7 +13,7 @@ from dynajit.core.types.symint import SymInt, floordiv, is_at_least, larger
 from dynajit.ops.calls.arguments import constant, is_tensor
 from dynajit.ops.functions.arrays.host_made import by_numpy
 from dynajit.ops.functions.arrays.shapes import refuse_lossy
-from dynajit.ops.functions.arrays.table import left, name_of, stands_for
+from dynajit.ops.functions.arrays.table import Order, left, name_of, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     in_dtype,
@@ -250,7 +250,7 @@ def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> tuple[Any, Any]
     return found, step
 
 
-@stands_for(np.linspace)
+@stands_for(np.linspace, needs_rows=Order.NOT_KNOWN)
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
              dtype: Any = None, axis: Any = 0) -> Any:  # fmt: skip
     """Numbers at equal distances, and the distance where `retstep` says so."""

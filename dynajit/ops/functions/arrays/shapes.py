@@ -226,7 +226,7 @@ def column_stack(tup: Any) -> Any:
     return concatenate(columns, 1)
 
 
-@stands_for(np.array_split, is_view=True, gives_arrays=True)
+@stands_for(np.array_split, is_view=True, gives_arrays=True, needs_forward=True)
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """Parts along a dim, as views: as many as a number says, or between places."""
     given = indices_or_sections
@@ -237,7 +237,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     return list(tensor_split(ary, sections, axis_of(ary, axis)))
 
 
-@stands_for(np.split, is_view=True, gives_arrays=True)
+@stands_for(np.split, is_view=True, gives_arrays=True, needs_forward=True)
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """Equal parts along a dim, as views, or those between places."""
     if isinstance(indices_or_sections, (int, SymInt)):
@@ -266,7 +266,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return moved
 
 
-@stands_for(np.repeat, method="repeat")
+@stands_for(np.repeat, method="repeat", needs_rows=Order.ROWS)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Every element several times."""
     a = as_tensor(a)
@@ -309,7 +309,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return shapes.broadcast_to(as_tensor(array), sizes_of(shape))
 
 
-@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True)
+@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True, needs_forward=True)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """The array itself where it lies row by row, else a copy that does."""
     refuse_given("ascontiguousarray", like=like)
@@ -324,7 +324,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return TABLE.laid_out(a, order=tuple(range(len(a.shape))))
 
 
-@stands_for(np.asfortranarray, is_view=True, gives_arrays=True)
+@stands_for(np.asfortranarray, is_view=True, gives_arrays=True, needs_forward=True)
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """The array itself where it lies column by column, else a copy that does."""
     refuse_given("asfortranarray", like=like)

@@ -261,6 +261,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
     if returned:
         raise leave("numpy.average together with the sum of weights")
     a = as_tensor(a)
+    if not all(is_at_least(size, 1) for size in a.shape):
+        raise leave("numpy.average of no elements")
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
     weights = as_tensor(weights)

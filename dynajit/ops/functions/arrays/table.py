@@ -65,6 +65,10 @@ READ_ONLY: Final[set[Callable[..., Any]]] = set()
 #: Functions that give the dims of an array in another order, as a view.
 PERMUTATIONS: Final[set[Callable[..., Any]]] = set()
 
+#: Functions whose results are views, or the array itself, by how an array lies: they are left to
+#: NumPy where dims of it go from the end to the start.
+NEED_FORWARD: Final[set[Callable[..., Any]]] = set()
+
 #: Functions by elements: where operands lie in different orders, NumPy's result has rows.
 BY_ELEMENTS: Final[set[Callable[..., Any]]] = set()
 
@@ -89,6 +93,7 @@ def stands_for(
     permutes: bool = False,
     writes: bool = False,
     is_read_only: bool = False,
+    needs_forward: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function.
 
@@ -103,6 +108,7 @@ def stands_for(
         permutes: see `PERMUTATIONS`.
         writes: see `WRITERS`.
         is_read_only: see `READ_ONLY`.
+        needs_forward: see `NEED_FORWARD`.
     """
 
     def enter(function: Function) -> Function:
@@ -121,6 +127,8 @@ def stands_for(
             WRITERS.add(entered)
         if is_read_only:
             READ_ONLY.add(entered)
+        if needs_forward:
+            NEED_FORWARD.add(entered)
         if permutes:
             PERMUTATIONS.add(entered)
         if by_elements:

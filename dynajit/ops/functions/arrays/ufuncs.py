@@ -280,6 +280,8 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
         raise left(f"numpy.{name} of a number that varies")
     if len(given) != function.nin:
         raise TypeError(f"{name} takes {function.nin} operands")
+    if name == "power" and any(is_tensor(x) and _is(x, Category.BOOL) for x in given):
+        raise left("numpy.power of truth values")  # some numbers give another dtype
     if name == "power" and dtype is None:
         found = _by_number(name, given)
         if found is not None:
