@@ -271,7 +271,7 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
             found = in_dtype(TABLE.floor(found) if whole else found, dtype)
         return (found, step) if retstep else found
     _known("linspace", start, stop, num)
-    made, step = np.linspace(start, stop, num, endpoint, True, dtype)
+    made, step = np.linspace(start, stop, num, endpoint, True, dtype)  # type: ignore[call-overload]
     own_dtype(made.dtype)
     return (
         (constant(made, CPU), constant(np.asarray(step), CPU)) if retstep else constant(made, CPU)

@@ -83,7 +83,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
     value = as_tensor(val)
     if len(a.shape) != 2 or value.shape or wrap:
         raise left("numpy.fill_diagonal of this")
-    return TABLE.where(_equal_places(*a.shape, 0), value_for(a, value), a)
+    return TABLE.where(_equal_places(a.shape[0], a.shape[1], 0), value_for(a, value), a)
 
 
 def _triangle(row: Any, m: Any, k: Any) -> Any:

@@ -8,7 +8,6 @@ that vary. Where NumPy raises, the launch refuses its values, and NumPy says it 
 Programs run such rows between generated ones; graphs alone know them (`FURTHER`).
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -75,13 +74,15 @@ def _infer_of_arrays(
 
 
 def _of_arrays(xp: Any, *arrays: Any, name: str, numbers: Any, shape: Shape, dtype: DType) -> Any:
-    function = functools.reduce(getattr, name.split("."), np)
+    function: Any = np
+    for part in name.split("."):
+        function = getattr(function, part)
     try:
         with np.errstate(all="ignore"):  # compiled code warns of nothing
             if name.endswith(".at"):
                 found = arrays[0].copy()
-                *places, value = (*arrays[1:], *numbers)
-                function(found, tuple(places), value)
+                behind = [*arrays[1:], *numbers]
+                function(found, tuple(behind[:-1]), behind[-1])
             else:
                 found = function(*arrays, *numbers)
     except (IndexError, ValueError) as error:

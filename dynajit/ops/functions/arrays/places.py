@@ -60,9 +60,10 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     """The index along each dim of places that are counted row by row."""
     sizes = _sizes("unravel_index", shape, order)
     if _is_known(indices) and _is_known(sizes):
-        found = np.unravel_index(indices, sizes)
-        return tuple(constant(np.asarray(part), CPU) for part in found)
-    place, found, total = _integers("unravel_index", indices), [], 1
+        known = np.unravel_index(indices, sizes)
+        return tuple(constant(np.asarray(part), CPU) for part in known)
+    place, total = _integers("unravel_index", indices), 1
+    found: list[Any] = []
     for size in sizes:
         total = total * size
     _within("unravel_index", place, total)

@@ -206,7 +206,7 @@ def _of_truth(row: Op) -> Callable[..., Any]:
 
 
 #: Whether NumPy counts in ints of Python's, as older versions do.
-GIVES_INTS: Final = type(np.count_nonzero(np.zeros(1))) is int
+GIVES_INTS: Final = isinstance(np.count_nonzero(np.zeros(1)), int)
 
 
 @stands_for(np.count_nonzero)
