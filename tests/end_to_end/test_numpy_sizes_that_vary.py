@@ -239,7 +239,8 @@ def test_parts_are_views_that_a_write_goes_through() -> None:
 @pytest.mark.parametrize("part", [
     "np.split(t, 3)[0]", "np.array_split(t, 2, axis=1)[1]", "np.hsplit(t, 2)[0]",
     "np.vsplit(t, 3)[2]", "np.ascontiguousarray(t)", "np.asfortranarray(t[0])", "np.asarray(t)",
-    "t[np.argmax(x[:, 0]):]",
+    "t[np.argmax(x[:, 0]):]", "t[np.argmax(x[:, 0])]", "t[..., np.argmin(x[0])]",
+    "t[[0, np.argmin(x[0])]]", "t[np.argmax(x[:, 0]), np.argmin(x[0])]",
 ])  # fmt: skip
 def test_parts_of_flipped_arrays_share_memory_as_numpys(part: str) -> None:
     """Writes to parts were lost, and a contiguous copy was the array itself."""
@@ -249,6 +250,19 @@ def test_parts_of_flipped_arrays_share_memory_as_numpys(part: str) -> None:
     )
     expected = space["function"](np.arange(12).reshape(3, 4))
     found = dj.compile(space["function"], backend="numpy")(np.arange(12).reshape(3, 4))
+    assert difference(list(expected), list(found)) is None
+
+
+@pytest.mark.parametrize("key", ["np.array(1)", "z", "(z, slice(1, None))", "(..., np.array(0))"])
+def test_an_index_that_is_an_array_without_dims_copies(key: str) -> None:
+    """What was read so was a view, and writes to it reached the array."""
+    space: dict[str, Any] = {"np": np}
+    exec(f"def function(x, z):\n    v = x[{key}]\n    v += 7\n    return x, v", space)
+    x, z = np.arange(12).reshape(3, 4), np.array(1)
+    expected, found = (
+        call(x.copy(), z)
+        for call in (space["function"], dj.compile(space["function"], backend="numpy"))
+    )
     assert difference(list(expected), list(found)) is None
 
 

@@ -498,6 +498,8 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         made = machine.recorder.alias_of(tensor)
     if isinstance(made, TensorValue):
         made = _as_chosen(machine, made, tensor, wanted)
+        if machine.heap[made.identity].memory and any(map(_chooses, entries)):
+            made = native_call(machine, TABLE.clone, [made], {})  # of one index without dims, too
     return _as_arrays(machine, made, is_array, {})
 
 
@@ -550,9 +552,27 @@ def _goes_back(key: Value) -> bool:
     return any(isinstance(s, Constant) and type(s.value) is int and s.value < 0 for s in steps)
 
 
-def _gives_a_view(machine: Machine, entry: Value) -> bool:
-    """Whether an entry of a key is a slice with bounds that are not known."""
-    return isinstance(entry, SliceValue) and _basic_entries(machine, entry) is None
+def _gives_a_view(machine: Machine, key: Value, rank: int) -> bool:
+    """Whether a key with slices or numbers that are not known gives part of an array, no copy."""
+    parts = key.items if isinstance(key, TupleValue) else (key,)
+    slices = [part for part in parts if isinstance(part, SliceValue)]
+    if any(_basic_entries(machine, part) is None for part in slices):
+        return True
+    if any(map(_chooses, parts)):
+        return False
+    is_element = len(parts) == rank and all(_is_one(machine, part) for part in parts)
+    return not is_element
+
+
+def _chooses(entry: Value) -> bool:
+    """Whether an entry of a key is an array of indices or of truth values, perhaps without dims."""
+    return isinstance(entry, ListValue) or (is_array(entry) and not _is_number(entry))
+
+
+def _is_one(machine: Machine, entry: Value) -> bool:
+    """Whether an entry of a key is a number."""
+    is_int = not isinstance(entry, SliceValue) and type_of(machine, entry) is int
+    return _is_number(entry) or is_int
 
 
 def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
@@ -565,8 +585,7 @@ def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
     if entries is None:
         if _goes_back(key):
             raise GraphBreak(breaks.UNKNOWN_CALL, "a slice with a negative step beside an array")
-        parts = key.items if isinstance(key, TupleValue) else (key,)
-        if any(_gives_a_view(machine, part) for part in parts):
+        if _gives_a_view(machine, key, tensor_type(machine, memory_in(machine, array)).rank):
             raise GraphBreak(breaks.UNKNOWN_CALL, "a part at a computed place of flipped dims")
         return None
     tensor = memory_in(machine, array)
