@@ -269,6 +269,9 @@ np.count_nonzero(x > 0) | V
 x[x > 0].max() + np.sum(x[x < 0]) | V
 max(x) | V
 min(x[0], x[1]) | V
+np.nanmean(x) | V
+np.nanmax(x, axis=0) | A
+np.nanstd(x) | A
 np.digitize(x, np.array([-1.0, 0.0, 1.0])) | V
 np.average(x, weights=y) | V np.abs(W)
 np.diagflat(x) | V
@@ -329,9 +332,6 @@ np.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v]) | V
 np.choose(x > 0, [x, y]) | V W
 np.allclose(x, x) | V
 np.array_equal(x, y) | V W
-np.nanmean(x) | V
-np.nanmax(x, axis=0) | A
-np.nanstd(x) | A
 np.broadcast_arrays(x, y[:, None])[0] * 1 | V W
 np.polyfit(np.arange(8.0), x, 2) | V
 np.put(x, [0, 1], 5.0) | V

@@ -132,6 +132,13 @@ np.multiply.at(x, i % 3, 2.0)
 np.lib.stride_tricks.sliding_window_view(x, 2)
 np.bitwise_count(i)
 np.nan_to_num(x, nan=k)
+np.nanmean(x)
+np.nanmax(M, axis=0)
+np.nanmin(M, axis=1, keepdims=True)
+np.nanstd(M, axis=0, ddof=1)
+np.nanvar(x)
+np.nanmedian(np.where(x > 1, np.nan, x))
+np.nanprod(M, axis=(0, 1))
 np.asfortranarray(M)
 np.vecdot(x, y)
 np.ldexp(x, i % 4)
@@ -272,3 +279,15 @@ def test_singular_matrices_of_sizes_that_vary_raise_numpys_error() -> None:
         compiled(np.eye(n) * 2)
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         compiled(np.ones((6, 6)))
+
+
+def test_nothing_left_without_nan_is_numpys_warning() -> None:
+    compiled = dj.compile(lambda x: np.nanmean(x, axis=0) + 1, fullgraph=True)
+    compiled(np.ones((2, 3)))
+    x = np.array([[1.0, np.nan, 2.0], [3.0, np.nan, np.nan]])
+
+    with pytest.raises(RuntimeWarning, match="Mean of empty slice"):
+        compiled(x)
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        found = compiled(x)
+    np.testing.assert_array_equal(found, [3.0, np.nan, 3.0])

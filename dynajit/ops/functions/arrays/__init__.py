@@ -13,8 +13,9 @@ from dynajit.ops.functions.arrays import (
     statistics,
     ufunc_methods,
     ufuncs,
+    without_nan,
 )
 
 __all__ = ["creation", "diagonals", "fourier", "linear_algebra", "padding", "places", "products",
            "reductions", "shapes",
-           "statistics", "ufunc_methods", "ufuncs"]  # fmt: skip
+           "statistics", "ufunc_methods", "ufuncs", "without_nan"]  # fmt: skip

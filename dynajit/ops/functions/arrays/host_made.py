@@ -85,7 +85,7 @@ def _of_arrays(xp: Any, *arrays: Any, name: str, numbers: Any, shape: Shape, dty
                 function(found, tuple(behind[:-1]), behind[-1])
             else:
                 found = function(*arrays, *numbers)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, Warning) as error:
         raise BoundsError(f"numpy.{name}: {error}") from error
     return _in_rows(found, name, shape, dtype)
 

@@ -40,6 +40,7 @@ FURTHER: dict[Any, tuple[tuple[Any, ...], ...]] = {
     np.isin: (([1, 2],), ([0.5, 3], False, True)), np.partition: ((3, None), (1, 0)),
     np.argpartition: ((3, None),), np.diagonal: ((), (1,)), np.trace: ((), (-1,)),
     np.diag: ((), (1,), (-2,)), np.diagflat: ((), (1,), (-2,)), np.ediff1d: ((),),
+    np.nanmean: ((), (0,)), np.nanmax: ((), (-1,)), np.nanstd: ((), (0,)), np.nanmedian: ((), (0,)),
     np.cov: ((), (None, False), (None, True, True)), np.average: ((), (0,)),
     np.vander: ((), (3,), (2, True)),
 }  # fmt: skip
