@@ -261,6 +261,22 @@ def test_parts_of_flipped_arrays_share_memory_as_numpys(part: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["np.array(1)", "z", "(z, slice(1, None))", "(..., np.array(0))"])
+@pytest.mark.parametrize("part", [
+    "np.take(x, 1, axis=0)", "x.take(z, axis=1)", "np.delete(x, [], 0)", "np.pad(x, 0)",
+    "np.repeat(x, 1, axis=0)", "np.diff(x, 0)", "np.array_split(x, 1)[0]",
+    "np.asfortranarray(x.T)", "np.modf(x)[1]", "np.cov(x)",
+])  # fmt: skip
+def test_what_is_a_copy_in_numpy_is_one(part: str) -> None:
+    space: dict[str, Any] = {"np": np}
+    exec(f"def function(x, z):\n    v = {part}\n    v += 7\n    return x, v", space)
+    x, z = np.arange(12.0).reshape(3, 4), np.array(1)
+    expected, found = (
+        call(x.copy(), z)
+        for call in (space["function"], dj.compile(space["function"], backend="numpy"))
+    )
+    assert difference(list(expected), list(found)) is None
+
+
 def test_an_index_that_is_an_array_without_dims_copies(key: str) -> None:
     """What was read so was a view, and writes to it reached the array."""
     space: dict[str, Any] = {"np": np}

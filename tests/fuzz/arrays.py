@@ -95,7 +95,8 @@ STATEMENTS = [
     "KEPT.append(np.fft.rfft($a, axis=0))", "KEPT.append(np.var($a, axis=0, ddof=1))",
     "KEPT.append(np.trace($a, i))", "KEPT.append(np.ediff1d($a))", "np.fill_diagonal($a, $k)",
     "KEPT.append(np.cbrt($a))", "KEPT.append(np.nanmax($a, axis=1))",
-    "KEPT.append(np.nanmean(np.where($a > 2, np.nan, $a)))", "KEPT.append(np.meshgrid($a[0], $a[:, 0], sparse=True))",
+    "KEPT.append(np.nanmean(np.where($a > 2, np.nan, $a)))",
+    "KEPT.append(np.meshgrid($a[0], $a[:, 0], sparse=True))",
 ]  # fmt: skip
 FUNCTIONS = ["sin", "tanh", "square", "negative", "ceil", "sign", "isfinite", "logical_not"]
 NUMBERS = ["2", "0.5", "-1", "3", "True", "np.float32(1.5)", "np.int8(2)", "1.25"]

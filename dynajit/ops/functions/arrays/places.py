@@ -127,7 +127,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         if mode not in ("wrap", "clip"):
             raise left(f"numpy.take in mode {mode!r}")
         places = _inside("take", cast(places, dtypes.int64), a.shape[dim], mode)
-    return get_item(a, (*(slice(None),) * dim, places))
+    found = get_item(a, (*(slice(None),) * dim, places))
+    return found if places.shape else TABLE.clone(found)  # one of them is no view, either
 
 
 def _one_dim(a: Any, axis: Any) -> tuple[Any, int]:

@@ -327,7 +327,7 @@ def sort_method(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
     return sort(a, axis_of(a, axis), kind, order, stable=stable)
 
 
-@stands_for(np.diff)
+@stands_for(np.diff, is_view=True)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any = _ABSENT) -> Any:
     """Differences of neighbours."""
     refuse_given("diff", prepend=prepend, append=append)
