@@ -70,7 +70,7 @@ from dynajit.ir.passes.split_complex_numbers import (
 )
 from dynajit.ir.pipeline import optimize
 from dynajit.ir.segments import Segment, cut
-from dynajit.ops.table.op_table import Kind
+from dynajit.ops.table.op_table import Kind, is_left_to_numpy
 
 BACKENDS: Final = ("native", "numpy", "cuda")
 
@@ -155,7 +155,7 @@ def start_compile(
     if reason is not None:
         reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
-        if any(node.op is not None and not node.op.opaque for node in foreign):
+        if any(node.op is not None and not is_left_to_numpy(node.op) for node in foreign):
             warn(f"dynajit: {name} runs on the NumPy backend: {reason}", CompileWarning)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_mixed(graph, name, segments, reasons, {} if verify else written, verify)

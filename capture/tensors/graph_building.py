@@ -322,11 +322,20 @@ class Builder(graph.Builder):
         return result
 
     def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
+        """
+        Raises:
+            GraphBreak: NumPy computes the result, and refuses what passes a gradient.
+        """
         if op.name == "detach" or result.dtype.category < Category.FLOATING:
             return False
-        if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()):
+        is_numpys = op.kind is OpKind.EXTERN and op.rule.is_numpys
+        if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()) and not is_numpys:
             return False
-        return any(
+        follows = any(
             isinstance(operand, graph.Value) and self.needs_gradient(operand)
             for operand in operands
         )
+        if follows and is_numpys:
+            detail = f"{op.name} of what passes a gradient"
+            raise breaks.GraphBreak(breaks.UNKNOWN_CALL, detail)
+        return follows

@@ -201,28 +201,33 @@ class _Straight:
                 found = by_turns(step.loop, step.limit, arrays, step.goes)
             away = {id(array) for array in arrays}
             for part in step.parts:
-                values[part.number] = _taken(found, part, away)
+                is_there = part.place >= 0
+                values[part.number] = (
+                    _own(found[part.place], part.type, away) if is_there else _empty(part.type)
+                )
             del found, arrays  # the next loop shall have their memory
             for number in step.frees:
                 values[number] = None
         return tuple([values[number] for number in self.outputs])
 
 
-def _taken(found: Sequence[Any], part: _Part, away: set[int]) -> Any:
-    """A result, as an array of its own.
+def _own(result: Any, kind: TensorType, away: set[int]) -> Any:
+    """A result of a loop, as an array of its own: a copy of what has gone away, and of a part.
 
     Args:
+        kind: of the array, which has elements.
         away: who has got an array so far; grows.
     """
-    dtype = part.type.dtype.numpy
-    if part.place < 0:
-        return np.empty(part.type.shape, dtype)
-    result = found[part.place]
-    array = np.asarray(result, dtype)
-    if id(result) in away or isinstance(array.base, np.ndarray):
-        return np.array(array, order="C")
+    array = np.asarray(result, kind.dtype.numpy) if kind.device is CPU else result
+    if id(result) in away or isinstance(array.base, type(array)):
+        return any_arrays.row_major(array)
     away.add(id(result))
     return array
+
+
+def _empty(kind: TensorType) -> Any:
+    """A result without elements, which lies nowhere."""
+    return any_arrays.empty(kind.shape, kind.dtype.numpy, kind.device)
 
 
 class _Results:
@@ -243,14 +248,8 @@ class _Results:
 
     def take(self, offset: int, shape: Shape, dtype: DType, device: Device) -> Any:
         """The result that begins at a byte: an array of its own."""
-        if not numel(shape):
-            return any_arrays.empty(shape, dtype.numpy, device)
-        found = self._found[offset]
-        array = np.asarray(found, dtype.numpy) if device is CPU else found
-        if id(found) in self._away or isinstance(array.base, type(array)):
-            return any_arrays.row_major(array)
-        self._away.add(id(found))
-        return array
+        kind = TensorType(shape, dtype, device)
+        return _own(self._found[offset], kind, self._away) if numel(shape) else _empty(kind)
 
 
 def _straight(

@@ -269,6 +269,46 @@ np.count_nonzero(x > 0) | V
 x[x > 0].max() + np.sum(x[x < 0]) | V
 max(x) | V
 min(x[0], x[1]) | V
+np.nanmean(x) | V
+np.nanmax(x, axis=0) | A
+np.nanstd(x) | A
+np.digitize(x, np.array([-1.0, 0.0, 1.0])) | V
+np.average(x, weights=y) | V np.abs(W)
+np.diagflat(x) | V
+np.argsort(x) | V
+x[np.argsort(x)] | V
+np.argpartition(x, 3)[:3].sum() | V
+np.partition(x, 3)[3] | V
+np.rot90(x) + 1 | S
+np.insert(x, 0, 1.0) | V
+np.delete(x, 0) | V
+np.cbrt(x) | V
+np.modf(x) | V
+np.isin(x, [1, 2]) | I
+np.power(2, x) | I
+2 ** x | I
+x ** x | I
+np.lexsort((x, y)) | V W
+np.unravel_index(x.argmax(), x.shape) | A
+np.asfortranarray(x) | A
+np.ldexp(x, 2) | V
+np.ediff1d(x) | V
+np.linspace(0, 1, 5, retstep=True) | V
+np.linspace(x[0], x[1], 5, retstep=True) | V
+np.linspace(x, y, 4) | V W
+np.fromiter((v * 2 for v in range(5)), float) + x[0] | V
+np.cov(x) | V
+np.meshgrid(x, y, sparse=True) | V W
+np.ravel_multi_index((x % 3, x % 2), (3, 2)) | I
+np.take(x, [9, -9], mode='clip') | V
+x.take([1, 2]) | V
+np.putmask(x, x > 0, y) | V W
+np.kron(x, y) | V W
+np.fft.fft(x, axis=0) | A
+np.fft.rfft(x, 12) | V
+x << y | I I
+np.spacing(x) | V
+np.pad(x, 1, constant_values=(1.0, 2.0)) | A
 """
 
 #: Where contents of arrays choose sizes or Python values, and what NumPy alone can do.
@@ -284,32 +324,16 @@ np.histogram(x, bins=5) | V
 np.bincount(x) | I
 np.bincount(x, minlength=8) | I
 np.unique(x) | I
-np.digitize(x, np.array([-1.0, 0.0, 1.0])) | V
-np.average(x, weights=y) | V np.abs(W)
-np.diagflat(x) | V
 np.nonzero(x > 0) | V
 np.argwhere(x > 0) | V
 np.flatnonzero(x > 0) | V
 np.where(x > 0) | V
 np.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v]) | V
 np.choose(x > 0, [x, y]) | V W
-np.argsort(x) | V
-x[np.argsort(x)] | V
-np.argpartition(x, 3)[:3].sum() | V
-np.partition(x, 3)[3] | V
 np.allclose(x, x) | V
 np.array_equal(x, y) | V W
-np.nanmean(x) | V
-np.nanmax(x, axis=0) | A
-np.nanstd(x) | A
 np.broadcast_arrays(x, y[:, None])[0] * 1 | V W
-np.rot90(x) + 1 | S
-np.insert(x, 0, 1.0) | V
-np.delete(x, 0) | V
-np.cbrt(x) | V
-np.modf(x) | V
 np.polyfit(np.arange(8.0), x, 2) | V
-np.isin(x, [1, 2]) | I
 np.put(x, [0, 1], 5.0) | V
 x.tolist() | V
 x.item(0) | V
@@ -321,16 +345,8 @@ x.view(np.int64) | V
 np.random.seed(0) | V
 x + np.random.normal(size=8) | V
 x + np.random.default_rng(0).normal(size=8) | V
-np.power(2, x) | I
-2 ** x | I
-x ** x | I
 bool(np.any(x > 0)) | V
-np.lexsort((x, y)) | V W
-np.unravel_index(x.argmax(), x.shape) | A
-np.asfortranarray(x) | A
-np.ldexp(x, 2) | V
 np.packbits(x > 0) | V
-np.ediff1d(x) | V
 np.trim_zeros(x) | V
 np.isreal(x) | V
 x.flags['C_CONTIGUOUS'] | V

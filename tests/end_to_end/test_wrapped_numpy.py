@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core.errors import AutogradError
+from dynajit.core.errors import AutogradError, GraphBreakError
 
 
 def program(a: Any, b: Any, scale: float = 2.0) -> Any:
@@ -106,3 +106,14 @@ def test_writes_reach_the_tensor_that_was_given() -> None:
     assert [1.0, 2.0, 3.0, 4.0] == x.tolist()
     x[2] = 9
     assert [1.0, 9.0] == found.tolist()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("function", [lambda x: np.cbrt(x) + x, lambda x: np.partition(x, 1) * x])
+def test_what_numpy_computes_refuses_what_passes_a_gradient(function: Any, is_whole: bool) -> None:
+    compiled = dj.compile(dj.compiler.wrap_numpy(function), fullgraph=is_whole)
+    x = dj.tensor([0.5, 2.0, 1.5], dtype=dj.float64, requires_grad=True)
+
+    with pytest.raises(GraphBreakError if is_whole else AutogradError):
+        compiled(x)
+    assert np.array_equal(compiled(x.detach()).numpy(), function(x.detach().numpy()))

@@ -58,12 +58,15 @@ from dynajit.core.types import dtypes
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.arrays import shapes
+from dynajit.ops.functions.arrays.reductions import GIVES_INTS
 from dynajit.ops.functions.arrays.table import (
     BY_ELEMENTS,
     ELEMENTWISE,
     FUNCTIONS,
     GIVES_ARRAYS,
+    KEEPS_NUMBERS,
     METHODS,
+    NEED_FORWARD,
     NEED_ROWS,
     PERMUTATIONS,
     READ_ONLY,
@@ -141,7 +144,11 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given"
     if not isinstance(made, TensorValue):
         return made
     if made.identity in given:
-        return given[made.identity]
+        operand = given[made.identity]
+        if not (gives_arrays and _is_number(operand)):
+            return operand
+        made = native_call(machine, TABLE.clone, [made], {})
+        assert isinstance(made, TensorValue)
     kind = tensor_type(machine, made)
     is_view = machine.heap[made.identity].memory
     if is_view and any(map(is_odd, given.values())):
@@ -204,9 +211,13 @@ def _call(
     if is_chosen and is_none(machine, target):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...) without out=")
     keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
+    if function in PERMUTATIONS:
+        args = [*args[:1], *(_known_numbers(machine, value) for value in args[1:])]
     given: Given = {}
     positional = [_as_tensors(machine, value, name, given) for value in args]
     named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}
+    if function in NEED_FORWARD and any(map(is_odd, given.values())):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride")
     if args and is_odd(args[0]) and function in PERMUTATIONS:
         return _permuted(machine, function, args, [*positional], named)
     operands = [*positional, *named.values()]
@@ -243,13 +254,22 @@ def _call(
             )
         return new_view(machine, made, (), can_be_written=False)
     if is_none(machine, target):
-        return _as_arrays(machine, made, function in GIVES_ARRAYS, given)
+        keeps_number = function in KEEPS_NUMBERS and bool(args) and _is_number(args[0])
+        return _as_arrays(machine, made, function in GIVES_ARRAYS and not keeps_number, given)
     assert isinstance(made, TensorValue)
     if is_chosen:
         chosen = [tensor_in(machine, target), made, _as_tensors(machine, condition, name, {})]
         made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
+
+
+def _known_numbers(machine: Machine, value: Value) -> Value:
+    """Axes as numbers where they are an array that is the same in every call."""
+    if not is_array(value):
+        return value
+    known = known_tensor(machine.recorder, tensor_in(machine, value))
+    return value if known is None else constant(tuple(known.numpy().tolist()))
 
 
 def call_of_arrays(machine: Machine, original: Any, args: list[Value]) -> Value:
@@ -478,6 +498,8 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         made = machine.recorder.alias_of(tensor)
     if isinstance(made, TensorValue):
         made = _as_chosen(machine, made, tensor, wanted)
+        if machine.heap[made.identity].memory and any(map(_chooses, entries)):
+            made = native_call(machine, TABLE.clone, [made], {})  # of one index without dims, too
     return _as_arrays(machine, made, is_array, {})
 
 
@@ -530,6 +552,29 @@ def _goes_back(key: Value) -> bool:
     return any(isinstance(s, Constant) and type(s.value) is int and s.value < 0 for s in steps)
 
 
+def _gives_a_view(machine: Machine, key: Value, rank: int) -> bool:
+    """Whether a key with slices or numbers that are not known gives part of an array, no copy."""
+    parts = key.items if isinstance(key, TupleValue) else (key,)
+    slices = [part for part in parts if isinstance(part, SliceValue)]
+    if any(_basic_entries(machine, part) is None for part in slices):
+        return True
+    if any(map(_chooses, parts)):
+        return False
+    is_element = len(parts) == rank and all(_is_one(machine, part) for part in parts)
+    return not is_element
+
+
+def _chooses(entry: Value) -> bool:
+    """Whether an entry of a key is an array of indices or of truth values, perhaps without dims."""
+    return isinstance(entry, ListValue) or (is_array(entry) and not _is_number(entry))
+
+
+def _is_one(machine: Machine, entry: Value) -> bool:
+    """Whether an entry of a key is a number."""
+    is_int = not isinstance(entry, SliceValue) and type_of(machine, entry) is int
+    return _is_number(entry) or is_int
+
+
 def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
     """`array[key]` where dims go from the end to the start; None: the key chooses a copy.
 
@@ -540,6 +585,8 @@ def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
     if entries is None:
         if _goes_back(key):
             raise GraphBreak(breaks.UNKNOWN_CALL, "a slice with a negative step beside an array")
+        if _gives_a_view(machine, key, tensor_type(machine, memory_in(machine, array)).rank):
+            raise GraphBreak(breaks.UNKNOWN_CALL, "a part at a computed place of flipped dims")
         return None
     tensor = memory_in(machine, array)
     forward, flipped = numpy_keys.forwards(
@@ -724,18 +771,24 @@ for _original, _function in FUNCTIONS.items():
 
 _count_by_axis: Final = SPECIAL[np.count_nonzero]
 
-#: What NumPy counts in: an int in older versions, a number of its own in others.
-_COUNTS: Final[type] = type(np.count_nonzero(np.zeros(1)))
-
 
 @special(np.count_nonzero)
 def _count_nonzero(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
-    if len(args) == 1 and not keywords and is_array(args[0]):
-        counted = masks.counted(machine, tensor_in(machine, args[0]))
-        if _COUNTS is int:
-            return counted
-        return new_array(machine, as_index(machine, counted), _COUNTS)
+    if GIVES_INTS and len(args) == 1 and not keywords and is_array(args[0]):
+        return masks.counted(machine, tensor_in(machine, args[0]))
     return (yield from _count_by_axis(machine, args, keywords))
+
+
+@special(np.fromiter)
+def _fromiter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    """`np.fromiter(iterable, dtype)`: an array of what there is."""
+    if keywords or len(args) != 2:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.fromiter by a count")
+    listed = yield from machine.call(Known(list), args[:1], {})
+    made = _call(machine, "fromiter", FUNCTIONS[np.array], [listed, args[1]], {})
+    if tensor_type(machine, memory_in(machine, made)).rank != 1:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.fromiter of other than numbers")
+    return made
 
 
 def _enter_places(original: Any) -> None:

@@ -314,6 +314,7 @@ class Extern:
         awaits: it waits for what another row has started. Compiled code runs it whether its result
             is read or not: it may have failed, and somebody holds it until it was waited for.
         takes_numbers: it gets Python's numbers as they are; others get arrays of them.
+        is_numpys: what it gives is what NumPy gives: that NumPy runs it is no news to anybody.
     """
 
     array: Callable[..., Any]
@@ -325,6 +326,7 @@ class Extern:
     joins: bool = False
     awaits: bool = False
     takes_numbers: bool = False
+    is_numpys: bool = False
 
 
 @record
@@ -542,6 +544,11 @@ def starts(op: Op | None) -> bool:
 def awaits(op: Op | None) -> bool:
     """True for a row that waits for what another one has started."""
     return op is not None and isinstance(op.rule, Extern) and op.rule.awaits
+
+
+def is_left_to_numpy(op: Op) -> bool:
+    """True for a row that NumPy runs because the program says so."""
+    return op.opaque or (isinstance(op.rule, Extern) and op.rule.is_numpys)
 
 
 def is_named(op: Op) -> bool:

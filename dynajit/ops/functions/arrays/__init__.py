@@ -2,15 +2,20 @@
 
 from dynajit.ops.functions.arrays import (
     creation,
+    diagonals,
     fourier,
     linear_algebra,
+    padding,
+    places,
     products,
     reductions,
     shapes,
     statistics,
     ufunc_methods,
     ufuncs,
+    without_nan,
 )
 
-__all__ = ["creation", "fourier", "linear_algebra", "products", "reductions", "shapes",
-           "statistics", "ufunc_methods", "ufuncs"]  # fmt: skip
+__all__ = ["creation", "diagonals", "fourier", "linear_algebra", "padding", "places", "products",
+           "reductions", "shapes",
+           "statistics", "ufunc_methods", "ufuncs", "without_nan"]  # fmt: skip

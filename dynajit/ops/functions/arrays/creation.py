@@ -13,7 +13,7 @@ from dynajit.core.types.symint import SymInt, floordiv, is_at_least, larger
 from dynajit.ops.calls.arguments import constant, is_tensor
 from dynajit.ops.functions.arrays.host_made import by_numpy
 from dynajit.ops.functions.arrays.shapes import refuse_lossy
-from dynajit.ops.functions.arrays.table import left, name_of, stands_for
+from dynajit.ops.functions.arrays.table import Order, left, name_of, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     in_dtype,
@@ -136,6 +136,10 @@ def _known(name: str, *values: Any) -> None:
         raise left(f"numpy.{name} of numbers that vary")
 
 
+def _known_or_varies(name: str, *values: Any) -> None:
+    _known(name, *(value for value in values if not isinstance(value, SymInt)))
+
+
 def _varies(*values: Any) -> bool:
     """Whether some of several integers are sizes that vary, and all are integers."""
     is_one = any(isinstance(value, SymInt) for value in values)
@@ -146,10 +150,13 @@ def counted(start: Any, stop: Any = None, step: Any = 1) -> Any:
     """`arange` of integers of which some vary, as int64."""
     if stop is None:
         start, stop = 0, start
-    if type(step) is not int or not step:
-        raise left("numpy.arange by a step that varies")
+    if not step:
+        raise left("numpy.arange by no step")
     count = larger(floordiv(stop - start + step - (1 if step > 0 else -1), step), 0)
-    return TABLE.arange(start, step, size=count, dtype=dtypes.int64, device=CPU)
+    if type(step) is int:
+        return TABLE.arange(start, step, size=count, dtype=dtypes.int64, device=CPU)
+    number = TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=CPU)
+    return TABLE.add(TABLE.mul(number, step), start)
 
 
 def _without_fraction(bound: Any) -> Any:
@@ -214,46 +221,61 @@ def _by_fractions(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
         return None
     kind = np.dtype(np.float64 if dtype is None else dtype)
     count = _count_of_steps(*numbers)
-    if count is None or kind != np.float64:
+    if count is None or kind.kind != "f":
         return None
-    return by_numpy("arange", numbers, (count,), dtypes.float64)
+    named = () if kind == np.float64 else (kind.name,)
+    return by_numpy("arange", (*numbers, *named), (count,), own_dtype(kind))
 
 
-def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> Any:
-    """`linspace` between numbers in tensors, as NumPy computes it."""
-    given = [as_tensor(x) for x in (start, stop)]
-    if any(x.shape or x.dtype.name not in ("float64", "int64") for x in given):
-        raise left("numpy.linspace between arrays")
+def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> tuple[Any, Any]:
+    """`linspace` between numbers or arrays in tensors, as NumPy computes it, and its step."""
+    first, last = (as_tensor(x) for x in (start, stop))
+    if any(x.dtype.name not in ("float64", "int64") for x in (first, last)):
+        raise left("numpy.linspace between numbers of other dtypes")
     if not isinstance(num, (int, SymInt)) or not is_at_least(num, 2):
         raise left("numpy.linspace of so few numbers")
-    first, last = (in_dtype(x, np.float64) for x in given)
+    first, last = (in_dtype(x, np.float64) for x in (first, last))
     apart, parts = TABLE.sub(last, first), num - 1 if endpoint else num
     step = TABLE.div(apart, parts)
-    place = TABLE.arange(0, 1, size=num, dtype=dtypes.int64, device=CPU)
+    shape = (num, *(1,) * len(apart.shape))
+    place = TABLE.reshape(TABLE.arange(0, 1, size=num, dtype=dtypes.int64, device=CPU), shape=shape)
     count = in_dtype(place, np.float64)
     small = TABLE.mul(TABLE.div(count, parts), apart)
-    found = TABLE.add(TABLE.where(TABLE.eq(step, 0), small, TABLE.mul(count, step)), first)
-    if not endpoint:
-        return found
-    return TABLE.where(TABLE.eq(place, num - 1), last, found)
+    is_none = TABLE.eq(step, 0)
+    dims = tuple(range(len(step.shape)))
+    is_small = TABLE.any(is_none, dim=dims, keepdim=False) if dims else is_none
+    found = TABLE.add(TABLE.where(is_small, small, TABLE.mul(count, step)), first)
+    if endpoint:
+        found = TABLE.where(TABLE.eq(place, num - 1), last, found)
+    return found, step
 
 
-@stands_for(np.linspace, gives_arrays=True)
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
-             dtype: Any = None) -> Any:  # fmt: skip
-    """Numbers at equal distances."""
-    is_open = any(is_tensor(end) or isinstance(end, SymInt) for end in (start, stop))
-    if dtype is None and (is_open or isinstance(num, SymInt)):
-        return _between(start, stop, num, endpoint)
-    if isinstance(num, SymInt) and is_at_least(num, 0):
-        _known("linspace", start, stop, endpoint)
+@stands_for(np.linspace, needs_rows=Order.NOT_KNOWN)
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
+             dtype: Any = None, axis: Any = 0) -> Any:  # fmt: skip
+    """Numbers at equal distances, and the distance where `retstep` says so."""
+    ends = start, stop
+    if axis != 0:
+        raise left("numpy.linspace along another dim")
+    is_open = any(is_tensor(end) or isinstance(end, (SymInt, list, tuple)) for end in ends)
+    is_numpys = isinstance(num, SymInt) and is_at_least(num, 0) and dtype is not None
+    if is_numpys and not retstep and not any(map(is_tensor, ends)):
+        _known_or_varies("linspace", *ends, endpoint)
         kind = np.dtype(dtype)
         numbers = start, stop, num, endpoint, False, kind.name
         return by_numpy("linspace", numbers, (num,), own_dtype(kind))
+    if is_open or isinstance(num, SymInt):
+        found, step = _between(start, stop, num, endpoint)
+        if dtype is not None:
+            whole = np.dtype(dtype).kind in "iu"
+            found = in_dtype(TABLE.floor(found) if whole else found, dtype)
+        return (found, step) if retstep else found
     _known("linspace", start, stop, num)
-    made = np.linspace(start, stop, num, endpoint, dtype=dtype)
+    made, step = np.linspace(start, stop, num, endpoint, True, dtype)  # type: ignore[call-overload]
     own_dtype(made.dtype)
-    return constant(made, CPU)
+    return (
+        (constant(made, CPU), constant(np.asarray(step), CPU)) if retstep else constant(made, CPU)
+    )
 
 
 def _by_diagonal(original: Any, compare: Any, rows: Any, columns: Any, k: Any, dtype: Any) -> Any:
@@ -350,7 +372,7 @@ def _window(name: str) -> Any:
 
 def _kaiser(M: Any, beta: Any) -> Any:
     """`numpy.kaiser`, by NumPy."""
-    _known("kaiser", beta)
+    _known_or_varies("kaiser", beta)
     return by_numpy("kaiser", (M, beta), (larger(M, 0),), dtypes.float64)
 
 

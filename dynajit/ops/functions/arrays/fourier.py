@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt, is_at_least
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axis_of, in_dtype, refuse_given
 from dynajit.ops.functions.signals import fourier
@@ -18,20 +19,19 @@ def _numbers(a: Any) -> Any:
         return in_dtype(a, np.float64)
     if a.dtype.name not in ("float64", "complex128"):
         raise left("numpy.fft of short numbers")
-    if not all(type(size) is int and size for size in a.shape):
-        raise left("numpy.fft of sizes that vary, or of no elements,")
+    if not all(is_at_least(size, 1) for size in a.shape):
+        raise left("numpy.fft of no elements")
     return a
 
 
 def _enter(name: str, function: Callable[..., Any]) -> None:
     @stands_for(getattr(np.fft, name), needs_rows=Order.NOT_KNOWN)
     def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        refuse_given(f"fft.{name}", out=out, n=n)
+        refuse_given(f"fft.{name}", out=out)
         x = _numbers(a)
-        dim = axis_of(x, axis)
-        if dim != len(x.shape) - 1:
-            raise left(f"numpy.fft.{name} along another dim than the last")
-        found = function(x, None, dim, norm)
+        if n is not None and not (type(n) in (int, SymInt) and is_at_least(n, 1)):
+            raise left(f"numpy.fft.{name} of so few numbers")
+        found = function(x, n, axis_of(x, axis), norm)
         return TABLE.laid_out(found, order=tuple(range(len(found.shape))))
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import agree, is_at_least
 from dynajit.ops.functions.arrays.table import left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, common, in_dtype
 from dynajit.ops.functions.matrices import linalg
@@ -29,9 +30,9 @@ def _matrix(a: Any, is_square: bool = True) -> Any:
         a = in_dtype(a, np.float64)
     if a.dtype.name not in ("float32", "float64") or len(a.shape) != 2:
         raise left("numpy.linalg of this dtype, or of other than matrices,")
-    if not all(type(size) is int and size for size in a.shape):
-        raise left("numpy.linalg of sizes that vary, or of no elements,")
-    if is_square and a.shape[0] != a.shape[1]:
+    if not all(is_at_least(size, 1) for size in a.shape):
+        raise left("numpy.linalg of no elements")
+    if is_square and not agree(*a.shape):
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     return a
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt, is_at_least
 from dynajit.ops.calls.arguments import is_tensor
-from dynajit.ops.functions.arrays.reductions import sum_
+from dynajit.ops.functions.arrays.reductions import BY_ROW, sum_
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axes_of, common, in_dtype, refuse_given
 from dynajit.ops.functions.arrays.ufuncs import apply
@@ -72,6 +74,26 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     x, y = as_tensor(a), as_tensor(b)
     x = TABLE.reshape(x, shape=(x.numel(), 1))
     return apply("multiply", x, TABLE.reshape(y, shape=(1, y.numel())))
+
+
+@stands_for(np.vander)
+def vander(x: object, N: Any = None, increasing: Any = False) -> Any:
+    """Powers of every element, by products one after the other."""
+    x = as_tensor(x)
+    if len(x.shape) != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    rows, columns = x.shape[0], x.shape[0] if N is None else N
+    kind = np.promote_types(x.dtype.numpy, int)
+    if not isinstance(columns, (int, SymInt)) or not is_at_least(columns, 2):
+        raise left("numpy.vander of so few columns")
+    wide = TABLE.expand(
+        TABLE.reshape(in_dtype(x, kind), shape=(rows, 1)), shape=(rows, columns - 1)
+    )
+    powers = BY_ROW[TABLE.cumprod](wide, 1, kind)
+    ones = TABLE.full(in_dtype(1, kind), shape=(rows, 1), dtype=powers.dtype, device=CPU)
+    if increasing:
+        return TABLE.cat(ones, powers, dim=1)
+    return TABLE.cat(TABLE.flip(powers, dims=(1,)), ones, dim=1)
 
 
 @stands_for(np.einsum, needs_rows=Order.NOT_KNOWN)
@@ -148,3 +170,33 @@ def norm(x: object, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if x.dtype.category is not Category.FLOATING:
         x = in_dtype(x, np.float64)
     return TABLE.sqrt(sum_(TABLE.mul(x, x), axis, None, None, keepdims))
+
+
+def _enter_products_of_vectors() -> None:
+    """Of later versions of NumPy's: `x` and `y` are vectors in the last dims, `a` matrices."""
+
+    def vecdot(x1: Any, x2: Any, /) -> Any:
+        x, y = _pair(x1, x2)
+        x = TABLE.conj(x) if x.dtype.category is Category.COMPLEX else x
+        if len(x.shape) == len(y.shape) == 1:
+            return matmul_of(x, y)
+        raise left("numpy.vecdot of many vectors")
+
+    def matvec(x1: Any, x2: Any, /) -> Any:
+        a, x = _pair(x1, x2)
+        if len(a.shape) != 2 or len(x.shape) != 1:
+            raise left("numpy.matvec of many matrices or vectors")
+        return matmul_of(a, x)
+
+    def vecmat(x1: Any, x2: Any, /) -> Any:
+        x, a = _pair(x1, x2)
+        if len(a.shape) != 2 or len(x.shape) != 1:
+            raise left("numpy.vecmat of many matrices or vectors")
+        return matmul_of(TABLE.conj(x) if x.dtype.category is Category.COMPLEX else x, a)
+
+    for function in (vecdot, matvec, vecmat):
+        if hasattr(np, function.__name__):
+            stands_for(getattr(np, function.__name__))(function)
+
+
+_enter_products_of_vectors()

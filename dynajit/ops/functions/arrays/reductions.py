@@ -11,7 +11,9 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt, larger
 from dynajit.ops.calls.arguments import cast, is_tensor
+from dynajit.ops.functions.arrays.host_made import of_arrays
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
@@ -19,7 +21,6 @@ from dynajit.ops.functions.arrays.types import (
     axis_of,
     default_sum,
     in_dtype,
-    own_dtype,
     refuse_given,
 )
 from dynajit.ops.functions.arrays.ufuncs import apply
@@ -123,7 +124,7 @@ def _variance(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any) -> tuple[
     dims = axes_of(a, axis)
     if a.dtype.category is Category.COMPLEX:
         raise left("numpy.var of complex numbers")
-    if isinstance(ddof, bool) or not isinstance(ddof, (int, float)):
+    if isinstance(ddof, bool) or not isinstance(ddof, (int, float, SymInt)):
         raise left("ddof= of numpy.var that is no number")
     given, kind = _mean_dtype(a, dtype)
     x = in_dtype(a, kind)
@@ -131,9 +132,8 @@ def _variance(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any) -> tuple[
     away = TABLE.sub(x, center)
     total = TABLE.sum(TABLE.mul(away, away), dim=dims, keepdim=_keeps(keepdims))
     rest = _count(a, dims) - ddof
-    if isinstance(rest, (int, float)):
-        return TABLE.div(total, max(rest, 0)), given
-    raise left("numpy.var over sizes that vary")
+    least = max(rest, 0) if isinstance(rest, (int, float)) else larger(rest, 0)
+    return TABLE.div(total, least), given
 
 
 @stands_for(np.var, method="var")
@@ -205,13 +205,17 @@ def _of_truth(row: Op) -> Callable[..., Any]:
     return known
 
 
+#: Whether NumPy counts in ints of Python's, as older versions do.
+GIVES_INTS: Final = isinstance(np.count_nonzero(np.zeros(1)), int)
+
+
 @stands_for(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """How many elements are not 0.
 
-    Over all of them NumPy gives an int, which needs the contents.
+    Over all of them older versions of NumPy give an int, which needs the contents.
     """
-    if axis is None and not keepdims:
+    if axis is None and not keepdims and GIVES_INTS:
         raise left("numpy.count_nonzero of a whole array, an int of Python's,")
     a = as_tensor(a)
     return _reduced(TABLE.sum, cast(cast(a, dtypes.bool_), dtypes.int64), axis, keepdims)
@@ -307,12 +311,13 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 @stands_for(np.argsort, method="argsort", needs_rows=Order.ROWS)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
             stable: Any = None) -> Any:  # fmt: skip
-    """Where sorted elements come from; only a stable order is one that can be known."""
+    """Where sorted elements come from; which of equal ones comes first is NumPy's to say."""
     refuse_given("argsort", order=order)
-    if kind not in ("stable", "mergesort") and stable is not True:
-        raise left("numpy.argsort that is not stable")
     a, dim = _to_sort(a, axis)
-    return positions(a, dim, stable=True)
+    if kind in ("stable", "mergesort") or stable is True:
+        return positions(a, dim, stable=True)
+    refuse_given("argsort", stable=stable)
+    return of_arrays("argsort", (a,), (dim, kind), tuple(a.shape), dtypes.int64)
 
 
 @stands_for(method="sort", writes=True)
@@ -322,7 +327,7 @@ def sort_method(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
     return sort(a, axis_of(a, axis), kind, order, stable=stable)
 
 
-@stands_for(np.diff)
+@stands_for(np.diff, is_view=True)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any = _ABSENT) -> Any:
     """Differences of neighbours."""
     refuse_given("diff", prepend=prepend, append=append)
@@ -343,6 +348,16 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any
     return a
 
 
+@stands_for(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in one dim."""
+    refuse_given("ediff1d", to_end=to_end, to_begin=to_begin)
+    ary = as_tensor(ary)
+    if ary.dtype is dtypes.bool_:
+        raise left("numpy.ediff1d of truth values")
+    return diff(TABLE.reshape(ary, shape=(ary.numel(),)))
+
+
 @stands_for(np.nansum)
 def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
            initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
@@ -353,16 +368,3 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdim
     if a.dtype.category is Category.FLOATING:
         a = TABLE.where(TABLE.isnan(a), in_dtype(0, a.dtype.numpy), a)
     return sum_(a, axis, dtype, out, keepdims, initial, where)
-
-
-@stands_for(np.trace, method="trace")
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
-          out: Any = None) -> Any:  # fmt: skip
-    """Sums of diagonals."""
-    refuse_given("trace", out=out)
-    a = as_tensor(a)
-    first, second = axis_of(a, axis1), axis_of(a, axis2)
-    if type(offset) is not int or first == second:
-        raise left("numpy.trace of this")
-    own_dtype(a.dtype.numpy)
-    return sum_(TABLE.diagonal(a, offset=offset, dim1=first, dim2=second), -1, dtype)

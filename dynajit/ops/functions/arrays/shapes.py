@@ -4,6 +4,7 @@ What NumPy gives as a view is a view here, and what it copies is a copy. Views w
 strides, which tensors lack, and views that may not be written to are left to NumPy.
 """
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt, equals, is_at_least, mod, shapes_agree
 from dynajit.ops.calls.arguments import cast, constant, is_run_time_number, is_tensor
 from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions.arrangement.arrangement import tensor_split
-from dynajit.ops.functions.arrangement.subscript import get_item, set_item
+from dynajit.ops.functions.arrangement.subscript import get_item
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from dynajit.ops.methods.methods import TensorMethods
 
 
-@stands_for(np.reshape, gives_arrays=True, is_view=True)
+@stands_for(np.reshape, gives_arrays=True, keeps_numbers=True, is_view=True)
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
     """The elements row by row in another shape; a view where it can be."""
     refuse_given("reshape", copy=copy)
@@ -49,7 +51,7 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any
     return shapes.view_as(a, a) if tuple(a.shape) == shape else shapes.reshape(a, shape)
 
 
-@stands_for(method="reshape", gives_arrays=True, is_view=True)
+@stands_for(method="reshape", gives_arrays=True, keeps_numbers=True, is_view=True)
 def reshape_method(a: Any, *sizes: Any, order: Any = "C", copy: Any = None) -> Any:
     """As `reshape`, sizes one by one."""
     shape = sizes[0] if len(sizes) == 1 else sizes
@@ -83,7 +85,7 @@ def flatten(a: Any, order: Any = "C") -> Any:
     return TABLE.clone(TABLE.reshape(a, shape=(a.numel(),)))
 
 
-@stands_for(np.transpose, gives_arrays=True, is_view=True, permutes=True)
+@stands_for(np.transpose, gives_arrays=True, keeps_numbers=True, is_view=True, permutes=True)
 def transpose(a: Any, axes: Any = None) -> Any:
     """The dims in another order, as a view."""
     a = as_tensor(a)
@@ -94,7 +96,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return TABLE.permute(a, dims=order)
 
 
-@stands_for(method="transpose", gives_arrays=True, is_view=True, permutes=True)
+@stands_for(method="transpose", gives_arrays=True, keeps_numbers=True, is_view=True, permutes=True)
 def transpose_method(a: Any, *axes: Any) -> Any:
     """As `transpose`, dims one by one."""
     if not axes or axes == (None,):
@@ -138,7 +140,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return TABLE.reshape(a, shape=tuple(1 if d in places else next(rest) for d in range(rank)))
 
 
-@stands_for(np.squeeze, method="squeeze", gives_arrays=True, is_view=True)
+@stands_for(np.squeeze, method="squeeze", gives_arrays=True, keeps_numbers=True, is_view=True)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Without dims of size 1, as a view."""
     a = as_tensor(a)
@@ -224,22 +226,29 @@ def column_stack(tup: Any) -> Any:
     return concatenate(columns, 1)
 
 
-@stands_for(np.split, is_view=True, gives_arrays=True)
+@stands_for(np.array_split, is_view=True, gives_arrays=True, needs_forward=True)
+def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    """Parts along a dim, as views: as many as a number says, or between places."""
+    given = indices_or_sections
+    if is_tensor(given) or (isinstance(given, (list, tuple)) and any(map(is_tensor, given))):
+        raise left("numpy.array_split at places that vary")
+    ary = as_tensor(ary)
+    sections = list(given) if isinstance(given, (list, tuple)) else operator.index(given)
+    return list(tensor_split(ary, sections, axis_of(ary, axis)))
+
+
+@stands_for(np.split, is_view=True, gives_arrays=True, needs_forward=True)
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    """Equal parts along a dim, as views."""
-    dim = axis_of(ary, axis)
-    if isinstance(indices_or_sections, (list, tuple)):
-        if any(type(place) is not int for place in indices_or_sections):
-            raise left("numpy.split at places that vary")
-        return list(tensor_split(ary, list(indices_or_sections), dim))
-    if type(indices_or_sections) is not int:
-        raise left("numpy.split at given places")
-    if not isinstance(ary.shape[dim], int) or ary.shape[dim] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return list(tensor_split(ary, indices_or_sections, dim))
+    """Equal parts along a dim, as views, or those between places."""
+    if isinstance(indices_or_sections, (int, SymInt)):
+        size = as_tensor(ary).shape[axis_of(ary, axis)]
+        indices_or_sections = operator.index(indices_or_sections)
+        if not equals(mod(size, indices_or_sections), 0):
+            raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
 
 
-@stands_for(np.roll, needs_rows=Order.ALONG)
+@stands_for(np.roll, gives_arrays=True, needs_rows=Order.ALONG)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved, those beyond the end coming back in front."""
     a = as_tensor(a)
@@ -257,89 +266,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return moved
 
 
-@stands_for(np.pad, needs_rows=Order.ENDS)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0) -> Any:
-    """Constants around an array."""
-    array = as_tensor(array)
-    if mode in _MIRRORED:
-        return _pad_by_places(array, pad_width, mode, constant_values)
-    if (
-        mode != "constant"
-        or isinstance(constant_values, (tuple, list))
-        or is_tensor(constant_values)
-    ):
-        raise left(f"numpy.pad in mode {mode!r}, or with several constants,")
-    widths = _pad_widths(array, pad_width)
-    value = in_dtype(constant_values, array.dtype.numpy)
-    for d, pair in enumerate(widths):
-        parts = []
-        for n in pair:
-            size = tuple(n if d == e else s for e, s in enumerate(array.shape))
-            parts.append(TABLE.full(value, shape=size, dtype=array.dtype, device=array.device))
-        array = TABLE.cat(parts[0], array, parts[1], dim=d)
-    return array
-
-
-#: Modes that repeat elements -> NumPy's name of them.
-_MIRRORED = ("edge", "reflect", "symmetric", "wrap")
-
-
-def _pad_widths(array: Any, pad_width: Any) -> Any:
-    rank = len(array.shape)
-    if type(pad_width) is int:
-        widths: Any = ((pad_width, pad_width),) * rank
-    elif isinstance(pad_width, (tuple, list)):
-        widths = np.broadcast_to(np.asarray(pad_width), (rank, 2)).tolist()
-    else:
-        raise left("numpy.pad by this pad_width")
-    if any(type(n) is not int for pair in widths for n in pair):
-        raise left("numpy.pad by this pad_width")
-    if any(n < 0 for pair in widths for n in pair):
-        raise ValueError("index can't contain negative values")
-    return widths
-
-
-def _between_ends(array: Any, dim: int, mode: str, before: int, after: int) -> Any:
-    """An array between parts of it: contiguous reads, where places would be looked up."""
-    size = array.shape[dim]
-
-    def part(start: int, stop: int) -> Any:
-        return get_item(array, (*(slice(None),) * dim, slice(start, stop)))
-
-    def end(count: int, is_first: bool) -> Any:
-        if mode == "edge":
-            one = part(0, 1) if is_first else part(size - 1, size)
-            shape = tuple(count if d == dim else n for d, n in enumerate(array.shape))
-            return TABLE.expand(one, shape=shape)
-        if mode == "wrap":
-            return part(size - count, size) if is_first else part(0, count)
-        apart = 1 if mode == "reflect" else 0
-        near = part(apart, count + apart) if is_first else part(size - count - apart, size - apart)
-        return TABLE.flip(near, dims=(dim,))
-
-    ends = [end(count, k == 0) if count else None for k, count in enumerate((before, after))]
-    return TABLE.cat(*(x for x in (ends[0], array, ends[1]) if x is not None), dim=dim)
-
-
-def _pad_by_places(array: Any, pad_width: Any, mode: str, constant_values: Any) -> Any:
-    """Elements of the array around it: NumPy says by numbers which ones."""
-    if constant_values != 0 or type(constant_values) is not int:
-        raise ValueError("unsupported keyword arguments for mode")
-    for dim, pair in enumerate(_pad_widths(array, pad_width)):
-        size = array.shape[dim]
-        if type(size) is not int or not size:
-            raise left("numpy.pad of sizes that vary, or of no elements,")
-        if pair == [0, 0] or pair == (0, 0):
-            continue
-        if mode == "edge" or max(pair) < size:
-            array = _between_ends(array, dim, mode, *pair)
-        else:
-            places = constant(np.pad(np.arange(size), tuple(pair), mode), CPU)  # type: ignore[call-overload]
-            array = get_item(array, (*(slice(None),) * dim, places))
-    return array
-
-
-@stands_for(np.repeat, method="repeat")
+@stands_for(np.repeat, method="repeat", needs_rows=Order.ROWS)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Every element several times."""
     a = as_tensor(a)
@@ -351,7 +278,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         return get_item(
             flat, (*(slice(None),) * dim, constant(np.repeat(np.arange(count), repeats), CPU))
         )
-    if type(repeats) is not int or repeats < 0:
+    if type(repeats) not in (int, SymInt) or repeats < 0:
         raise left("numpy.repeat by an array")
     if axis is None:
         a, axis = TABLE.reshape(a, shape=(a.numel(),)), 0
@@ -376,57 +303,13 @@ def tile(A: Any, reps: Any) -> Any:
     return shapes.repeat(found, counts)
 
 
-@stands_for(np.diagonal, method="diagonal", is_view=True, gives_arrays=True, is_read_only=True)
-def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
-    """A diagonal, as a view that may only be read."""
-    a = as_tensor(a)
-    first, second = axis_of(a, axis1), axis_of(a, axis2)
-    if type(offset) is not int or first == second:
-        raise ValueError("axis1 and axis2 cannot be the same")
-    return TABLE.diagonal(a, offset=offset, dim1=first, dim2=second)
-
-
-@stands_for(np.diag, gives_arrays=True)
-def diag(v: Any, k: Any = 0) -> Any:
-    """A matrix with a vector as its diagonal."""
-    v = as_tensor(v)
-    if len(v.shape) != 1 or type(k) is not int:
-        raise left("numpy.diag of a matrix, which is a view,")
-    if type(v.shape[0]) is not int:
-        return _diagonal_of_any_size(v, k)
-    size = v.shape[0] + abs(k)
-    rows = TABLE.reshape(v, shape=(v.shape[0], 1) if k >= 0 else (1, v.shape[0]))
-    zero = in_dtype(0, v.dtype.numpy)
-    square = TABLE.where(
-        constant(np.eye(v.shape[0], dtype=bool), CPU), rows, as_tensor(zero, v.dtype.numpy)
-    )
-    if not k:
-        return square
-    around = TABLE.full(zero, shape=(size, size), dtype=v.dtype, device=CPU)
-    at = (
-        (slice(0, v.shape[0]), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, v.shape[0]))
-    )
-    return set_item(around, at, square)
-
-
-def _diagonal_of_any_size(v: Any, k: int) -> Any:
-    """`numpy.diag` of a vector whose length varies."""
-    if k:
-        raise left("numpy.diag(k=) of a size that varies")
-    place = TABLE.arange(0, 1, size=v.shape[0], dtype=dtypes.int64, device=CPU)
-    down = TABLE.reshape(place, shape=(v.shape[0], 1))
-    rows = TABLE.reshape(v, shape=(v.shape[0], 1))
-    zero = as_tensor(in_dtype(0, v.dtype.numpy), v.dtype.numpy)
-    return TABLE.where(TABLE.eq(down, place), rows, zero)
-
-
 @stands_for(np.broadcast_to, is_view=True, gives_arrays=True, is_read_only=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """An array repeated without a copy, as a view that may only be read."""
     return shapes.broadcast_to(as_tensor(array), sizes_of(shape))
 
 
-@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True)
+@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True, needs_forward=True)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """The array itself where it lies row by row, else a copy that does."""
     refuse_given("ascontiguousarray", like=like)
@@ -439,6 +322,21 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     if is_row_major(tuple(a.shape), tuple(strides)):
         return a
     return TABLE.laid_out(a, order=tuple(range(len(a.shape))))
+
+
+@stands_for(np.asfortranarray, is_view=True, gives_arrays=True, needs_forward=True)
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The array itself where it lies column by column, else a copy that does."""
+    refuse_given("asfortranarray", like=like)
+    a = as_tensor(a, dtype)
+    if not a.shape:
+        return TABLE.reshape(a, shape=(1,))
+    strides = strides_if_known(a)
+    if strides is None:
+        raise left("numpy.asfortranarray of dims in an order that varies")
+    if is_row_major(tuple(a.shape)[::-1], tuple(strides)[::-1]):
+        return a
+    return TABLE.laid_out(a, order=tuple(range(len(a.shape)))[::-1])
 
 
 @stands_for(np.take_along_axis)
@@ -476,18 +374,10 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 def putmask(a: Any, mask: Any, values: Any) -> Any:
     """What an array holds in which elements of a mask were set."""
     mask, values = as_tensor(mask), as_tensor(values)
-    if values.shape or mask.dtype is not dtypes.bool_ or tuple(mask.shape) != tuple(a.shape):
+    is_alike = not values.shape or shapes_agree(tuple(values.shape), tuple(a.shape))
+    if not is_alike or mask.dtype is not dtypes.bool_ or tuple(mask.shape) != tuple(a.shape):
         raise left("numpy.putmask of more than one value")
     return TABLE.where(mask, value_for(a, values), a)
-
-
-@stands_for(np.fill_diagonal, writes=True)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
-    """What a matrix holds whose diagonal was set to a number."""
-    value = as_tensor(val)
-    if len(a.shape) != 2 or value.shape or wrap or not all(type(n) is int for n in a.shape):
-        raise left("numpy.fill_diagonal of this")
-    return TABLE.where(constant(np.eye(*a.shape, dtype=bool), CPU), value_for(a, value), a)
 
 
 @stands_for(method="fill", writes=True)
@@ -499,7 +389,7 @@ def fill(a: Any, value: Any) -> Any:
     return shapes.broadcast_to(value_for(a, value), tuple(a.shape))
 
 
-@stands_for(np.select)
+@stands_for(np.select, gives_arrays=True)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """Elements of the first choice whose condition holds."""
     if is_tensor(condlist) or is_tensor(choicelist) or len(condlist) != len(choicelist):
@@ -520,7 +410,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 @stands_for(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     """Coordinates of a grid, each as an array of all its points."""
-    if not copy or sparse or indexing not in ("xy", "ij") or not xi:
+    if not copy or indexing not in ("xy", "ij") or not xi:
         raise left("numpy.meshgrid without copies")
     given = [as_tensor(x) for x in xi]
     flat = [TABLE.reshape(x, shape=(x.numel(),)) for x in given]
@@ -532,7 +422,11 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     for k, x in enumerate(flat):
         dim = order.index(k)
         alone = tuple(x.shape[0] if d == dim else 1 for d in range(len(flat)))
-        wide = TABLE.expand(TABLE.reshape(x, shape=alone), shape=sizes)
+        wide = TABLE.reshape(x, shape=alone)
+        if sparse:
+            found.append(TABLE.clone(wide))
+            continue
+        wide = TABLE.expand(wide, shape=sizes)
         found.append(TABLE.laid_out(wide, order=tuple(range(len(flat)))))
     return tuple(found)
 
@@ -563,8 +457,11 @@ def cross(
 def kron(a: Any, b: Any) -> Any:
     """Blocks of one matrix, multiplied by the elements of another."""
     x, y = as_tensor(a), as_tensor(b)
+    if len(x.shape) == len(y.shape) == 1:
+        rows = apply("multiply", TABLE.reshape(x, shape=(x.numel(), 1)), y)
+        return TABLE.reshape(rows, shape=(x.numel() * y.numel(),))
     if len(x.shape) != 2 or len(y.shape) != 2:
-        raise left("numpy.kron of other than matrices")
+        raise left("numpy.kron of other than matrices or vectors")
     x = TABLE.reshape(x, shape=(x.shape[0], 1, x.shape[1], 1))
     y = TABLE.reshape(y, shape=(1, y.shape[0], 1, y.shape[1]))
     shape = (x.shape[0] * y.shape[1], x.shape[2] * y.shape[3])
@@ -577,7 +474,7 @@ def nan_to_num(x: object, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
     """Numbers in the place of NaN and of infinity."""
     x = as_tensor(x)
     if copy is not True or any(
-        type(n) not in (int, float, type(None)) for n in (nan, posinf, neginf)
+        type(n) not in (int, SymInt, float, type(None)) for n in (nan, posinf, neginf)
     ):
         raise left("numpy.nan_to_num in place, or by numbers that vary,")
     if x.dtype.category in (Category.BOOL, Category.INTEGER):
@@ -611,8 +508,9 @@ def sliding_window_view(x: object, window_shape: Any, axis: Any = None, *, subok
         raise left("numpy.lib.stride_tricks.sliding_window_view of this")
     for dim, size in zip(dims, windows, strict=True):
         have = found.shape[dim]
-        if type(size) is not int or type(have) is not int or have < size:
-            raise left("numpy.lib.stride_tricks.sliding_window_view of sizes that vary")
+        size = operator.index(size)
+        if not is_at_least(have, size) and have < size:
+            raise left("numpy.lib.stride_tricks.sliding_window_view of longer windows")
         found = TABLE.unfold(found, dim=dim, size=size, step=1)
     return found
 
@@ -652,8 +550,9 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """Rounded to even."""
     refuse_given("round", out=out)
     a = as_tensor(a)
-    if type(decimals) is not int:
+    if type(decimals) not in (int, SymInt):
         raise left("numpy.round to decimals that are no int of Python's")
+    decimals = operator.index(decimals)
     if a.dtype.category is Category.INTEGER and decimals >= 0:
         return a
     if a.dtype.category is not Category.FLOATING or a.dtype.name == "float16":
@@ -671,7 +570,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 _MOST_DECIMALS = 22
 
 
-@stands_for(method="astype", gives_arrays=True, is_view=True)
+@stands_for(method="astype", gives_arrays=True, keeps_numbers=True, is_view=True)
 def astype(a: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True,
            copy: bool = True) -> Any:  # fmt: skip
     """The elements in another dtype, as a copy."""
@@ -700,44 +599,11 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return TABLE.clone(as_tensor(a))
 
 
-@stands_for(method="copy", gives_arrays=True)
+@stands_for(method="copy", gives_arrays=True, keeps_numbers=True)
 def copy_method(a: Any, order: Any = "C") -> Any:
     """The same elements in other memory, row by row."""
     require_c_order(order)
     return TABLE.laid_out(a, order=tuple(range(len(a.shape)))) if a.shape else TABLE.clone(a)
-
-
-@stands_for(np.take)
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
-    """Elements at places along a dim."""
-    refuse_given("take", out=out)
-    if mode != "raise":
-        raise left(f"numpy.take in mode {mode!r}")
-    a, places = as_tensor(a), as_tensor(indices)
-    if places.dtype.category is not Category.INTEGER:
-        raise TypeError("places are integers")
-    if axis is None:
-        a, axis = TABLE.reshape(a, shape=(a.numel(),)), 0
-    return get_item(a, (*(slice(None),) * axis_of(a, axis), places))
-
-
-def _triangle(row: Any, m: Any, k: Any) -> Any:
-    m = as_tensor(m)
-    if len(m.shape) < 2 or type(k) is not int:
-        raise left(f"numpy.{row.name} of this")
-    return row(m, diagonal=k)
-
-
-@stands_for(np.tril)
-def tril(m: Any, k: Any = 0) -> Any:
-    """0 above a diagonal."""
-    return _triangle(TABLE.tril, m, k)
-
-
-@stands_for(np.triu)
-def triu(m: Any, k: Any = 0) -> Any:
-    """0 below a diagonal."""
-    return _triangle(TABLE.triu, m, k)
 
 
 def dtype_of(x: object) -> Any:

@@ -29,6 +29,10 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 GIVES_ARRAYS: Final[set[Callable[..., Any]]] = set()
 
 
+#: Those of them that call a method of their operand: of a number it gives a number.
+KEEPS_NUMBERS: Final[set[Callable[..., Any]]] = set()
+
+
 class Order(enum.Enum):
     """How NumPy lays out what a function gives of arrays whose dims lie in another order.
 
@@ -61,6 +65,10 @@ READ_ONLY: Final[set[Callable[..., Any]]] = set()
 #: Functions that give the dims of an array in another order, as a view.
 PERMUTATIONS: Final[set[Callable[..., Any]]] = set()
 
+#: Functions whose results are views, or the array itself, by how an array lies: they are left to
+#: NumPy where dims of it go from the end to the start.
+NEED_FORWARD: Final[set[Callable[..., Any]]] = set()
+
 #: Functions by elements: where operands lie in different orders, NumPy's result has rows.
 BY_ELEMENTS: Final[set[Callable[..., Any]]] = set()
 
@@ -78,12 +86,14 @@ def stands_for(
     *originals: Any,
     method: str = "",
     gives_arrays: bool = False,
+    keeps_numbers: bool = False,
     is_view: bool = False,
     needs_rows: Order | None = None,
     by_elements: bool = False,
     permutes: bool = False,
     writes: bool = False,
     is_read_only: bool = False,
+    needs_forward: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function.
 
@@ -91,12 +101,14 @@ def stands_for(
         originals: NumPy's functions.
         method: name of the method.
         gives_arrays: its results without dims are arrays, not numbers.
+        keeps_numbers: see `KEEPS_NUMBERS`.
         is_view: its result may be an operand, or share its memory; else an operand is copied.
         needs_rows: see `NEED_ROWS`.
         by_elements: see `BY_ELEMENTS`.
         permutes: see `PERMUTATIONS`.
         writes: see `WRITERS`.
         is_read_only: see `READ_ONLY`.
+        needs_forward: see `NEED_FORWARD`.
     """
 
     def enter(function: Function) -> Function:
@@ -107,12 +119,16 @@ def stands_for(
             METHODS[method] = entered
         if gives_arrays:
             GIVES_ARRAYS.add(entered)
+        if keeps_numbers:
+            KEEPS_NUMBERS.add(entered)
         if needs_rows is not None:
             NEED_ROWS[entered] = needs_rows
         if writes:
             WRITERS.add(entered)
         if is_read_only:
             READ_ONLY.add(entered)
+        if needs_forward:
+            NEED_FORWARD.add(entered)
         if permutes:
             PERMUTATIONS.add(entered)
         if by_elements:

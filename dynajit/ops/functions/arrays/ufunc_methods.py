@@ -7,8 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.types.dtypes import Category
+from dynajit.ops.calls.arguments import is_run_time_number, is_tensor
 from dynajit.ops.functions.arrangement.search import cummax, cummin
 from dynajit.ops.functions.arrays import reductions
+from dynajit.ops.functions.arrays.host_made import of_arrays
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axis_of, common, in_dtype, refuse_given
 from dynajit.ops.functions.arrays.ufuncs import LOOPS, apply
@@ -71,16 +73,53 @@ def _enter_outer(ufunc: Any) -> None:
         return apply(ufunc.__name__, x, y)
 
 
-def _enter_at(ufunc: Any, sign: Callable[[Any], Any]) -> None:
+def _places(name: str, a: Any, indices: Any) -> tuple[Any, ...]:
+    """The indices along the first dims."""
+    parts = indices if isinstance(indices, tuple) else (indices,)
+    if not 0 < len(parts) <= len(a.shape):
+        raise left(f"numpy.{name}.at of this index")
+    if not all(is_tensor(part) or isinstance(part, list) for part in parts):
+        raise left(f"numpy.{name}.at of slices or numbers")
+    places = tuple(map(as_tensor, parts))
+    if not all(x.dtype.category is Category.INTEGER and x.shape for x in places):
+        raise left(f"numpy.{name}.at of an index of other than integers")
+    return places
+
+
+def _stays_in(ufunc: Any, kind: Any) -> bool:
+    """Whether a function of two elements of a dtype gives a third one."""
+    try:
+        return set(ufunc.resolve_dtypes((kind, kind, None))) == {kind}
+    except TypeError:
+        return False
+
+
+def _enter_at(ufunc: Any) -> None:
+    if not any(_stays_in(ufunc, np.dtype(kind)) for kind in (np.int64, np.float64)):
+        return
+    name = ufunc.__name__
+
     @stands_for(ufunc.at, writes=True)
-    def at(a: Any, indices: Any, b: Any = 1, /) -> Any:
-        places, value = as_tensor(indices), as_tensor(b)
-        if places.dtype.category is not Category.INTEGER or not places.shape or not a.shape:
-            raise left(f"numpy.{ufunc.__name__}.at of this index")
-        if common((a, b)) != a.dtype.numpy or a.dtype.category is Category.BOOL:
-            raise left(f"numpy.{ufunc.__name__}.at of a value of another dtype")
-        value = sign(in_dtype(value, a.dtype.numpy))
-        return index_put(a, (places,), value, True)
+    def at(a: Any, indices: Any, b: Any, /) -> Any:
+        places, kind = _places(name, a, indices), a.dtype.numpy
+        value = as_tensor(b) if isinstance(b, (list, tuple)) else b
+        if common((a, value)) != kind or not _stays_in(ufunc, kind) or kind.kind == "b":
+            raise left(f"numpy.{name}.at of a value of another dtype")
+        if ufunc in _SIGNS and kind != np.float16:
+            value = as_tensor(in_dtype(value, kind), kind)
+            return index_put(a, places, _SIGNS[ufunc](value), True)
+        # One step after the other, of which each rounds, and in what NumPy takes a number for.
+        if is_run_time_number(value):
+            raise left(f"numpy.{name}.at of a number that varies")
+        arrays, numbers = ((value,), ()) if is_tensor(value) else ((), (value,))
+        return of_arrays(f"{name}.at", (a, *places, *arrays), numbers, a.shape, a.dtype)
+
+
+#: What adds up -> the sign of what it adds.
+_SIGNS: Final[dict[Any, Callable[[Any], Any]]] = {
+    np.add: lambda value: value,
+    np.subtract: TABLE.neg,
+}
 
 
 for _ufunc, _function in _REDUCTIONS.items():
@@ -88,7 +127,7 @@ for _ufunc, _function in _REDUCTIONS.items():
 for _ufunc, _function in _RUNNING.items():
     _enter_accumulation(_ufunc, _function)
 for _name in LOOPS:
+    if getattr(np, _name).nin == 2:
+        _enter_at(getattr(np, _name))
     if getattr(np, _name).nin == 2 and not _name.endswith("_shift"):
         _enter_outer(getattr(np, _name))
-_enter_at(np.add, lambda value: value)
-_enter_at(np.subtract, TABLE.neg)

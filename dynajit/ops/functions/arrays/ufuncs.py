@@ -15,8 +15,10 @@ from dynajit.core.operators import ORDER
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import cast, is_run_time_number, is_tensor
+from dynajit.ops.functions.arrays.host_made import of_arrays
 from dynajit.ops.functions.arrays.table import BY_ELEMENTS, ELEMENTWISE, FUNCTIONS, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
+from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE, Kind, Op
 from dynajit.ops.table.scalar import SCALARS, Result
 
@@ -84,9 +86,15 @@ def _quotient(row: Any) -> Loop:
 
 
 def _power(x: "TensorMethods", y: Any) -> Any:
-    if _is(x, Category.INTEGER):
-        raise left("numpy.power of integers by an array")
-    return TABLE.pow(x, y)
+    return _by_numpy("power", x, y) if _is(x, Category.INTEGER) else TABLE.pow(x, y)
+
+
+def _by_numpy(name: str, *operands: Any) -> Any:
+    """What NumPy computes of operands in the dtypes of one of its loops."""
+    given = [x if is_tensor(x) else as_tensor(x) for x in operands]
+    loop = getattr(np, name).resolve_dtypes((*(x.dtype.numpy for x in given), None))
+    shape = broadcast_shapes([tuple(x.shape) for x in given], f"numpy.{name}")
+    return of_arrays(name, given, (), shape, own_dtype(loop[-1]))
 
 
 def _kept_if_whole(row: Any) -> Loop:
@@ -138,8 +146,8 @@ def _first_number(chosen: Any) -> Loop:
 
 def _shift(row: Any) -> Loop:
     def loop(x: "TensorMethods", y: Any) -> Any:
-        if is_tensor(y) or not is_tensor(x) or not 0 <= y < 8 * x.dtype.itemsize:
-            raise left(f"numpy.{row.name} by an array, or by more than the bits of an element")
+        if is_tensor(y) or not 0 <= y < 8 * x.dtype.itemsize:
+            return _by_numpy(row.name, x, as_tensor(y, x.dtype.numpy))
         return row(x, y)
 
     return loop
@@ -272,6 +280,8 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
         raise left(f"numpy.{name} of a number that varies")
     if len(given) != function.nin:
         raise TypeError(f"{name} takes {function.nin} operands")
+    if name == "power" and any(is_tensor(x) and _is(x, Category.BOOL) for x in given):
+        raise left("numpy.power of truth values")  # some numbers give another dtype
     if name == "power" and dtype is None:
         found = _by_number(name, given)
         if found is not None:
@@ -281,11 +291,39 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
     ready = [in_dtype(x, kind) for x, kind in zip(given, loop[:-1], strict=True)]
     if not is_tensor(ready[0]):
         ready[0] = as_tensor(ready[0], loop[0])
-    if name in ("left_shift", "right_shift") and is_tensor(ready[1]) and not is_tensor(given[1]):
-        raise left(f"numpy.{name}")
     result = in_dtype(LOOPS[name](*ready), loop[-1])
     own_dtype(loop[-1])
     return TABLE.clone(result) if any(result is x for x in given) else result
+
+
+def _enter_left(name: str) -> None:
+    ufunc = getattr(np, name)
+
+    @stands_for(ufunc, by_elements=True)
+    def computed(*operands: Any) -> Any:
+        given = [as_tensor(x) if isinstance(x, (list, tuple)) else x for x in operands]
+        if any(map(is_run_time_number, given)):
+            raise left(f"numpy.{name} of a number that varies")
+        loop = ufunc.resolve_dtypes((*map(kind_of, given), None))
+        return _by_numpy(
+            name, *(as_tensor(x, kind) for x, kind in zip(given, loop[:-1], strict=True))
+        )
+
+
+#: What nothing here computes: NumPy does, between kernels.
+for _name in ("cbrt", "spacing", "ldexp", "bitwise_count"):
+    _enter_left(_name)
+
+
+@stands_for(np.modf)
+def modf(x: Any, /) -> Any:
+    """What is behind the point, and the whole number."""
+    x = as_tensor(x)
+    if not _is(x, Category.FLOATING) or x.dtype is dtypes.float16:
+        raise left(f"numpy.modf of {x.dtype.name}")
+    whole = TABLE.trunc(x)
+    rest = TABLE.where(TABLE.isinf(x), as_tensor(0.0, x.dtype.numpy), TABLE.sub(x, whole))
+    return TABLE.copysign(rest, x), whole
 
 
 @stands_for(np.divmod)

@@ -110,3 +110,12 @@ def test_the_count_of_steps_is_that_of_numpys_floats() -> None:
                 known += count is not None
                 assert count in (None, max(0, math.ceil((stop - start) / step)))
     assert known > 10_000
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: np.hanning(len(x)), lambda x: np.hanning(len(x)) + x]
+)
+def test_a_program_of_what_numpy_computes_gives_no_warning(function: Any) -> None:
+    compiled = dj.compile(function, fullgraph=True)
+    for size in (4, 6, 7):
+        np.testing.assert_array_equal(compiled(np.ones(size)), function(np.ones(size)))
