@@ -524,3 +524,28 @@ def test_jacobians_are_of_real_numbers(name: str, compiled: bool) -> None:
 def test_chunks_of_a_jacobian_have_rows(size: int) -> None:
     with pytest.raises(ValueError, match="jacrev: `chunk_size` should be greater than 0"):
         dj.func.jacrev(lambda x: x, chunk_size=size)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.numpy(), np.asarray, np.sin, lambda x: x[1:].numpy(),
+        lambda x: np.from_dlpack(x), lambda x: dj.compiler.wrap_numpy(np.cbrt)(x).numpy(),
+    ],
+)  # fmt: skip
+def test_numpy_does_not_lose_tangents(read):
+    """An error, as in PyTorch, where zeros would be wrong; constants are taken by `detach`."""
+    x = dj.tensor([1.0, 2.0, 3.0])
+    for transformed in (
+        lambda f: dj.func.jvp(f, (x,), (dj.ones(3),)),
+        lambda f: dj.func.jacfwd(f)(x),
+        lambda f: dj.autograd.functional.jvp(f, x, dj.ones(3)),
+    ):
+        with pytest.raises(RuntimeError, match=r"tangent|require grad|requires grad"):
+            transformed(lambda x: dj.from_numpy(read(x)) * 2)
+
+    _, found = dj.func.jvp(lambda x: x * dj.from_numpy(x.detach().numpy()), (x,), (dj.ones(3),))
+    assert x.tolist() == found.tolist()
+    with dj.autograd.forward_ad.dual_level():
+        dual = dj.autograd.forward_ad.make_dual(x, dj.ones(3))
+        assert x.tolist() == dual.numpy().tolist()

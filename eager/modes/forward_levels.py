@@ -27,10 +27,12 @@ class Level:
 
     Args:
         number: how many levels were open before it.
+        is_of_transform: a function is transformed, which gives tangents by operations alone.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, is_of_transform: bool = False) -> None:
         self.number = number
+        self.is_of_transform = is_of_transform
         self.is_open = True
         self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self._duals: list[weakref.ref[Any]] = []
@@ -119,9 +121,9 @@ def only(levels: tuple[Level, ...]) -> Iterator[None]:
         act(before)
 
 
-def enter() -> Level:
+def enter(is_of_transform: bool = False) -> Level:
     """Open a level, which acts."""
-    level = Level(len(_levels.opened))
+    level = Level(len(_levels.opened), is_of_transform)
     _levels.opened = (*_levels.opened, level)
     act((*_levels.acting, level))
     return level
@@ -142,9 +144,9 @@ def leave(level: Level) -> None:
 
 @contextmanager
 def opening() -> Iterator[Level]:
-    """A level of its own for the block."""
+    """A level of its own for the block, in which a function is transformed."""
     before, was_enabled = _levels.acting, _levels.is_enabled
-    level = enter()
+    level = enter(is_of_transform=True)
     _levels.is_enabled = True
     try:
         yield level

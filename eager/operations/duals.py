@@ -130,6 +130,12 @@ def is_dual(tensors: Iterable[Any]) -> bool:
     )
 
 
+def is_transformed(tensor: Any) -> bool:
+    """Whether a tensor has a tangent that a transform of a function follows."""
+    levels = (level for level in acting() if level.is_of_transform)
+    return any(tangent_of(level, tensor) is not None for level in levels)
+
+
 # -- writing ---------------------------------------------------------------------------------------
 
 

@@ -316,7 +316,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
         Raises:
             ArgumentError: the tensor is on a GPU.
-            AutogradError: the tensor requires a gradient, and gradients are recorded.
+            AutogradError: the tensor requires a gradient, and gradients are recorded; or it has a
+                tangent in `dj.func.jvp` or its kin, which NumPy would lose.
         """
         if not isinstance(self.array, np.ndarray):
             if not force:
@@ -329,6 +330,12 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
+            )
+        if not force and duals.is_transformed(self):
+            raise AutogradError(
+                "Can't call numpy() on Tensor that has a tangent in forward mode (func.jvp, "
+                "jacfwd, hessian): what NumPy computes has none. Use tensor.detach().numpy() for "
+                "what does not move."
             )
         if self._is_mirrored:
             if force:
@@ -354,7 +361,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return _leaf(array.astype(np.uint8) if array.dtype == np.bool_ else array, False)
 
     def __dlpack__(self, **arguments: Any) -> Any:
-        if self.requires_grad:
+        if self.requires_grad or duals.is_transformed(self):
             raise AutogradError("Can't export tensors that require gradient, use tensor.detach()")
         if self._is_mirrored:
             raise BufferError(
