@@ -707,14 +707,15 @@ class Module:
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [
-            f"({name}): " + repr(child).replace("\n", "\n  ")
-            for name, child in self._modules.items()
-        ]
+        children = [text.replace("\n", "\n  ") for text in self._children_in_repr()]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         body = "\n  ".join([*lines, *children])
         return f"{self._get_name()}(\n  {body}\n)"
+
+    def _children_in_repr(self) -> list[str]:
+        """A text for each child."""
+        return [f"({name}): {child!r}" for name, child in self._modules.items()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_compiled_call": None}

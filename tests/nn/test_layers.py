@@ -264,3 +264,30 @@ def test_default_initialisation_has_pytorchs_bounds() -> None:
     assert [0.0] * 50 == table.weight[3].tolist()
     assert [1.0] * 4 == norm.weight.tolist()
     assert [0.0] * 4 == norm.bias.tolist()
+
+
+SHOWN: list[Callable[[Any], Any]] = [
+    *(
+        lambda nn, name=name: getattr(nn, name)(inplace=True)
+        for name in (
+            "ReLU", "ReLU6", "ELU", "CELU", "SELU", "SiLU", "Mish", "LeakyReLU", "Hardtanh",
+            "Hardsigmoid", "Hardswish", "RReLU", "Dropout", "AlphaDropout",
+        )
+    ),
+    lambda nn: nn.Threshold(1, 2, inplace=True),
+    lambda nn: nn.ModuleList(),
+    lambda nn: nn.ModuleList([nn.ReLU()]),
+    lambda nn: nn.ModuleList([nn.ReLU(), *(nn.Linear(2, 2) for _ in range(3)), nn.ReLU()]),
+    lambda nn: nn.ModuleList([nn.Sequential(nn.Linear(2, 3), nn.Tanh()) for _ in range(2)]),
+    lambda nn: nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)),
+    lambda nn: nn.Transformer(8, 2, 2, 3, 16),
+    lambda nn: nn.SyncBatchNorm(3, bias=False),
+    lambda nn: nn.SyncBatchNorm.convert_sync_batchnorm(
+        nn.Sequential(nn.BatchNorm1d(3, bias=False), nn.BatchNorm2d(4, affine=False))
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", SHOWN)
+def test_texts_of_layers_are_pytorchs(make: Callable[[Any], Any]) -> None:
+    assert repr(make(torch.nn)) == repr(make(dj.nn))

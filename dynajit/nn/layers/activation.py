@@ -1,7 +1,7 @@
 """Activations and dropout as modules: each is one function of `nn.functional`."""
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor.creation import empty
@@ -15,6 +15,9 @@ from dynajit.nn.parameter import Parameter
 class _Inplace(Module):
     """A module with PyTorch's `inplace` flag; the result is the same either way."""
 
+    #: Whether `repr` tells the flag.
+    _shows_flag: ClassVar[bool] = True
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
@@ -22,7 +25,7 @@ class _Inplace(Module):
     def extra_repr(self) -> str:
         """Options, and the flag where it is set."""
         options = super().extra_repr()
-        flag = "inplace=True" if self.inplace else ""
+        flag = "inplace=True" if self.inplace and self._shows_flag else ""
         return f"{options}, {flag}" if options and flag else options or flag
 
 
@@ -85,6 +88,8 @@ class SELU(_Inplace):
 class Hardsigmoid(_Inplace):
     """min(max(x + 3, 0), 6) / 6."""
 
+    _shows_flag = False
+
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         return F.hardsigmoid(input, inplace=self.inplace)
@@ -92,6 +97,8 @@ class Hardsigmoid(_Inplace):
 
 class Hardswish(_Inplace):
     """x * hardsigmoid(x)."""
+
+    _shows_flag = False
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
@@ -145,6 +152,8 @@ class GELU(Module):
 class LeakyReLU(_Inplace):
     """x where positive, negative_slope * x elsewhere."""
 
+    _options_in_repr = ("negative_slope",)
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.negative_slope = negative_slope
@@ -153,13 +162,11 @@ class LeakyReLU(_Inplace):
         """Elementwise."""
         return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """The slope, for repr."""
-        return f"negative_slope={self.negative_slope}"
-
 
 class ELU(_Inplace):
     """x where positive, alpha * (exp(x) - 1) elsewhere."""
+
+    _options_in_repr = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -168,10 +175,6 @@ class ELU(_Inplace):
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         return F.elu(input, self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Alpha, for repr."""
-        return f"alpha={self.alpha}"
 
 
 class CELU(_Inplace):

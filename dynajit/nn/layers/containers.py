@@ -3,7 +3,7 @@
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, InvalidValueError
@@ -188,6 +188,18 @@ class ModuleList(_Numbered):
 
     def __contains__(self, module: object) -> bool:
         return any(module is entry for entry in self)
+
+    def _children_in_repr(self) -> list[str]:
+        """One text for equal ones in a row."""
+        found, first = [], 0
+        for text, group in groupby(map(repr, self)):
+            count = len(list(group))
+            last = first + count - 1
+            found.append(
+                f"({first}-{last}): {count} x {text}" if last > first else f"({first}): {text}"
+            )
+            first = last + 1
+        return found
 
 
 class ModuleDict(Module):
