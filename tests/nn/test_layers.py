@@ -280,7 +280,7 @@ SHOWN: list[Callable[[Any], Any]] = [
     lambda nn: nn.ModuleList([nn.ReLU(), *(nn.Linear(2, 2) for _ in range(3)), nn.ReLU()]),
     lambda nn: nn.ModuleList([nn.Sequential(nn.Linear(2, 3), nn.Tanh()) for _ in range(2)]),
     lambda nn: nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)),
-    lambda nn: nn.Transformer(8, 2, 2, 3, 16),
+    lambda nn: nn.Transformer(8, 2, 2, 3, 16, batch_first=True),
     lambda nn: nn.SyncBatchNorm(3, bias=False),
     lambda nn: nn.SyncBatchNorm.convert_sync_batchnorm(
         nn.Sequential(nn.BatchNorm1d(3, bias=False), nn.BatchNorm2d(4, affine=False))
