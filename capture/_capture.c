@@ -148,6 +148,7 @@ typedef struct {
     int trial;         /* frames that found an entry, until the trial is over */
     double spent[2];   /* seconds of frames on trial, compiled and plain */
     double fastest[2]; /* of one of them */
+    double slowest[2];
     char is_rest; /* what goes on after a break: seen by tracers as it is written */
     PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
@@ -1047,6 +1048,7 @@ compiled_clear_entries(CompiledFunction *self, PyObject *unused)
     self->trial = 0;
     memset(self->spent, 0, sizeof(self->spent));
     memset(self->fastest, 0, sizeof(self->fastest));
+    memset(self->slowest, 0, sizeof(self->slowest));
     Py_RETURN_NONE;
 }
 
@@ -1392,17 +1394,23 @@ begin_turn(CompiledFunction *compiled)
     return compiled->trial < TRIAL_END && is_plain_turn(++compiled->trial);
 }
 
+/* Of all frames of one kind but the slowest: the first plain one meets code that nobody ran yet. */
+static double
+usual_seconds(const CompiledFunction *compiled, int is_plain)
+{
+    return compiled->spent[is_plain] - compiled->slowest[is_plain];
+}
+
 static void
 note_turn(CompiledFunction *compiled, int turn, double seconds)
 {
     int is_plain = is_plain_turn(turn);
-    double *fastest = &compiled->fastest[is_plain];
+    double *fastest = &compiled->fastest[is_plain], *slowest = &compiled->slowest[is_plain];
     compiled->spent[is_plain] += seconds;
-    if (*fastest == 0.0 || seconds < *fastest) {
-        *fastest = seconds;
-    }
-    if (turn == TRIAL_END && compiled->spent[1] < TRIAL_SHARE * compiled->spent[0]
-        && compiled->fastest[1] < TRIAL_SHARE * compiled->fastest[0]) {
+    *fastest = *fastest == 0.0 || seconds < *fastest ? seconds : *fastest;
+    *slowest = seconds > *slowest ? seconds : *slowest;
+    if (turn == TRIAL_END && compiled->fastest[1] < TRIAL_SHARE * compiled->fastest[0]
+        && usual_seconds(compiled, 1) < TRIAL_SHARE * usual_seconds(compiled, 0)) {
         compiled->disabled = compiled->is_slower = 1;
     }
 }

@@ -647,3 +647,22 @@ def test_guards_that_cost_more_than_the_original_are_given_up():
             assert 3000 == original((1,) * 3000)
     (made,) = scope.made
     assert made.is_slower
+
+
+def test_what_is_slow_only_when_it_runs_plainly_for_the_first_time_is_given_up():
+    ran = []
+
+    def original(x):
+        ran.append("original")
+        return sum(range(300_000)) * 0 + x if ran.count("original") == 1 else x
+
+    def replacement(x):
+        ran.append("compiled")
+        return sum(range(3000)) - sum(range(3000)) + x
+
+    original.__code__ = original.__code__.replace()  # that no other test has met
+    with Scope({original: replacement}) as scope:
+        for number in range(100):
+            assert number == original(number)
+    (made,) = scope.made
+    assert made.is_slower
