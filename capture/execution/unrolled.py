@@ -186,7 +186,8 @@ class Unrolled:
         if not is_of_arrays(executor):
             return
         if stop.reason is breaks.CHANGES and _is_in_small_turn(executor):
-            raise SkipFrame(MSG_TURNS)
+            guards = plain_programs.guards_of(executor.root_function, executor.given)
+            raise SkipFrame(MSG_TURNS, permanent=False, guards=guards)
         if stop.reason is breaks.LOOP_GOES_ON:
             return
         nodes = executor.recorder.builder.nodes
