@@ -62,7 +62,7 @@ TURNS_ASKED: Final = 64
 
 MSG_TURNS: Final = "turns of a loop over small arrays, which break at values that change"
 
-_ITERATORS: Final = (type(iter(range(0))), type(iter([])), type(iter(())))
+_COUNTING: Final[type] = type(iter(range(0)))
 
 _SETTLED: Final = 5
 """Turns after which it is known whether the others are like them (`execution.loops`)."""
@@ -202,9 +202,12 @@ class Unrolled:
 
 
 def _is_in_small_turn(executor: "Executor") -> bool:
-    """Whether a part goes on within a loop, and is given no array that is large."""
+    """Whether a part goes on within a loop that counts, and is given no array that is large.
+
+    Turns over the rows of an array may do much before such a part.
+    """
     given = executor.given
-    return any(isinstance(each, _ITERATORS) for each in given) and all(
+    return any(isinstance(each, _COUNTING) for each in given) and all(
         each.size <= MOST_SMALL for each in given if isinstance(each, np.ndarray)
     )
 
