@@ -148,6 +148,7 @@ typedef struct {
     int trial;         /* frames that found an entry, until the trial is over */
     double spent[2];   /* seconds of frames on trial, compiled and plain */
     double fastest[2]; /* of one of them */
+    double slowest[2];
     char is_rest; /* what goes on after a break: seen by tracers as it is written */
     PyObject *after_miss; /* callable or NULL: called with the object when a missed call is over */
     char is_positional;     /* no keyword-only parameters, no *args, no **kwargs */
@@ -1047,6 +1048,7 @@ compiled_clear_entries(CompiledFunction *self, PyObject *unused)
     self->trial = 0;
     memset(self->spent, 0, sizeof(self->spent));
     memset(self->fastest, 0, sizeof(self->fastest));
+    memset(self->slowest, 0, sizeof(self->slowest));
     Py_RETURN_NONE;
 }
 
@@ -1362,9 +1364,12 @@ ask_callback(_PyInterpreterFrame *frame)
 
 /* Frames that plain Python calls again and again may do so little that their guards cost more than
  * their kernels save. After so many that found an entry, as many of the next ones run compiled as
- * plain, in turns; what is slower then, as a whole and in its fastest run, is given up. */
+ * plain; what is slower then, as a whole and in its fastest run, is given up. Who is first of two,
+ * of four and of eight changes (the sequence of Thue and Morse), so that calls for large and for
+ * small arrays in turns come to both. */
 #define TRIAL_BEGIN 64
 #define TRIAL_END (TRIAL_BEGIN + 16)
+#define TRIAL_PLAIN 0x6996 /* a bit for each frame of the trial, the lowest for its first */
 #define TRIAL_SHARE 0.8
 
 static double
@@ -1375,28 +1380,37 @@ seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Whether a frame of the trial, counted from one, runs plainly. */
+static int
+is_plain_turn(int turn)
+{
+    return turn > TRIAL_BEGIN && (TRIAL_PLAIN >> (turn - TRIAL_BEGIN - 1) & 1);
+}
+
 /* Whether the next frame is to run plainly; counts it while the trial goes on. */
 static int
-is_plain_turn(CompiledFunction *compiled)
+begin_turn(CompiledFunction *compiled)
 {
-    if (compiled->trial >= TRIAL_END) {
-        return 0;
-    }
-    compiled->trial++;
-    return compiled->trial > TRIAL_BEGIN && compiled->trial % 2 == 0;
+    return compiled->trial < TRIAL_END && is_plain_turn(++compiled->trial);
+}
+
+/* Of all frames of one kind but the slowest: the first plain one meets code that nobody ran yet. */
+static double
+usual_seconds(const CompiledFunction *compiled, int is_plain)
+{
+    return compiled->spent[is_plain] - compiled->slowest[is_plain];
 }
 
 static void
 note_turn(CompiledFunction *compiled, int turn, double seconds)
 {
-    int is_plain = turn % 2 == 0;
-    double *fastest = &compiled->fastest[is_plain];
+    int is_plain = is_plain_turn(turn);
+    double *fastest = &compiled->fastest[is_plain], *slowest = &compiled->slowest[is_plain];
     compiled->spent[is_plain] += seconds;
-    if (*fastest == 0.0 || seconds < *fastest) {
-        *fastest = seconds;
-    }
-    if (turn == TRIAL_END && compiled->spent[1] < TRIAL_SHARE * compiled->spent[0]
-        && compiled->fastest[1] < TRIAL_SHARE * compiled->fastest[0]) {
+    *fastest = *fastest == 0.0 || seconds < *fastest ? seconds : *fastest;
+    *slowest = seconds > *slowest ? seconds : *slowest;
+    if (turn == TRIAL_END && compiled->fastest[1] < TRIAL_SHARE * compiled->fastest[0]
+        && usual_seconds(compiled, 1) < TRIAL_SHARE * usual_seconds(compiled, 0)) {
         compiled->disabled = compiled->is_slower = 1;
     }
 }
@@ -1419,7 +1433,7 @@ choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_
     Entry *entry = find_entry(compiled, slots, function);
     if (entry != NULL) {
         *is_scoped = entry->is_scoped;
-        return is_plain_turn(compiled) ? NULL : Py_NewRef(entry->function);
+        return begin_turn(compiled) ? NULL : Py_NewRef(entry->function);
     }
     PyObject *target = miss(compiled, slots, function, is_scoped);
     if (target == function || target == compiled->function
@@ -1479,10 +1493,12 @@ evaluate_frame(PyThreadState *ts, _PyInterpreterFrame *frame, int throwflag)
     double start = 0.0;
     if (compiled != NULL) {
         int before = compiled->trial;
+        start = before >= TRIAL_BEGIN && before < TRIAL_END ? seconds_now() : 0.0;
         function = choose_function(compiled, frame, &is_scoped);
         if (compiled->trial > before && compiled->trial > TRIAL_BEGIN) {
             turn = compiled->trial;
-            start = seconds_now();
+            /* without its entries a frame would have no guards */
+            start = function == NULL ? seconds_now() : start;
         }
     }
     PyObject *result;

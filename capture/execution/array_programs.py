@@ -17,7 +17,9 @@ from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
+from dynajit.capture.values.functions import CellValue, FunctionContents, FunctionValue
 from dynajit.capture.values.objects import ObjectValue
+from dynajit.capture.values.symbolic import Known
 from dynajit.capture.values.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -66,19 +68,41 @@ class Recursion:
         Raises:
             SkipFrame: in a function of arrays that calls itself.
         """
-        if any(map(_calls_itself, executor.frames)) and is_of_arrays(executor):
+        calls_itself = any(_calls_itself(executor, frame) for frame in executor.frames)
+        if calls_itself and is_of_arrays(executor):
             raise SkipFrame(MSG_RECURSIVE)
 
 
-def _calls_itself(frame: Frame) -> bool:
-    """Whether the code of a frame names the function that it is of, as a global."""
+def _calls_itself(executor: "Executor", frame: Frame) -> bool:
+    """Whether the code of a frame names the function that it is of, as a global or in a cell."""
     name = frame.code.co_name
-    if not frame.is_user or name not in frame.code.co_names:
+    if not frame.is_user:
         return False
-    found: Any = dict.get(frame.namespace.globals, name)
+    if name in frame.cells and name in frame.code.co_freevars:
+        return _code_in(executor, frame.cells[name]) is frame.code
+    if name not in frame.code.co_names:
+        return False
+    return _code_of(dict.get(frame.namespace.globals, name)) is frame.code
+
+
+def _code_in(executor: "Executor", cell: CellValue) -> CodeType | None:
+    """The code of the function that a cell holds; None if it holds none."""
+    held = executor.heap[cell.identity]
+    if isinstance(held, FunctionValue):
+        contents: FunctionContents = executor.heap[held.identity]
+        return contents.code
+    if held is None:  # one of before that nobody has read
+        try:
+            return _code_of(executor.recorder.existing(cell).cell_contents)
+        except ValueError:  # nothing is in it
+            return None
+    return _code_of(held.object) if isinstance(held, Known) else None
+
+
+def _code_of(found: Any) -> CodeType | None:
     if type(found) is CompiledFunction:
         found = found.__wrapped__
-    return type(found) is FunctionType and found.__code__ is frame.code
+    return found.__code__ if type(found) is FunctionType else None
 
 
 __all__ = ["Recursion", "is_of_arrays"]

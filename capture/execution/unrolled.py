@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution import plain_programs
 from dynajit.capture.execution.array_programs import Recursion, is_of_arrays
@@ -52,8 +54,15 @@ part takes as long as five operations of NumPy."""
 MOST_OF_LAYERS: Final = 12_288
 """Of a loop with no more turns than that: a deep model, and its backward pass."""
 
+MOST_SMALL: Final = 1024
+"""Elements of an array of which an operation takes no longer than a call of NumPy's."""
+
 TURNS_ASKED: Final = 64
 """Turns of all loops after which it is asked whether the program may meet a tensor at all."""
+
+MSG_TURNS: Final = "turns of a loop over small arrays, which break at values that change"
+
+_COUNTING: Final[type] = type(iter(range(0)))
 
 _SETTLED: Final = 5
 """Turns after which it is known whether the others are like them (`execution.loops`)."""
@@ -167,13 +176,19 @@ class Unrolled:
 
         Raises:
             TooLong: there is one whose turns do little until they break.
-            SkipFrame: see `plain_programs` and `array_programs`.
+            SkipFrame: see `plain_programs` and `array_programs`; the rest of a turn, and of its
+                loop, breaks at a value that changes, and has no large arrays.
         """
         if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
             return
         plain_programs.refuse(executor)
         self.recursion.leave(executor)
-        if stop.reason is breaks.LOOP_GOES_ON or not is_of_arrays(executor):
+        if not is_of_arrays(executor):
+            return
+        if stop.reason is breaks.CHANGES and _is_in_small_turn(executor):
+            guards = plain_programs.guards_of(executor.root_function, executor.given)
+            raise SkipFrame(MSG_TURNS, permanent=False, guards=guards)
+        if stop.reason is breaks.LOOP_GOES_ON:
             return
         nodes = executor.recorder.builder.nodes
         for frame in executor.frames:
@@ -184,6 +199,17 @@ class Unrolled:
                 if found.frame is frame and is_around and is_long and is_short:
                     detail = f"turns break: {stop.reason.explanation}"
                     raise TooLong(found.place, GraphBreak(breaks.PLAIN_LOOP, detail))
+
+
+def _is_in_small_turn(executor: "Executor") -> bool:
+    """Whether a part goes on within a loop that counts, and is given no array that is large.
+
+    Turns over the rows of an array may do much before such a part.
+    """
+    given = executor.given
+    return any(isinstance(each, _COUNTING) for each in given) and all(
+        each.size <= MOST_SMALL for each in given if isinstance(each, np.ndarray)
+    )
 
 
 def _is_short(found: _Counted, nodes: Sequence[Node], fewest: int = FEWEST_COMPUTING) -> bool:

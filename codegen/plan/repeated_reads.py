@@ -6,7 +6,7 @@ Without it the work of a chain of such steps is a power of its length: a step of
 stencil reads the step before at three places, that one at nine.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -26,7 +26,8 @@ MOST_WORK: Final = 1 << 20
 _COMPUTING: Final = frozenset((Kind.POINTWISE, Kind.RANDOM))
 
 Place: TypeAlias = tuple[Any, ...]
-"""Where a user reads an operand: at its own element (`HERE`), or (the user's shape, position)."""
+"""Where a user reads an operand: at its own element (`HERE`), at (the user's shape, position), or
+there where only a run tells whether it does: (the user, `HERE`)."""
 
 HERE: Final[Place] = ()
 
@@ -42,6 +43,15 @@ class _Reads:
 
     work: int = 0
     places: dict[tuple[Node, Place], float] = field(default_factory=dict)
+
+    def read_in_arms(self, node: Node, values: Iterable[Node]) -> None:
+        """What `node` reads if an index that is not known says so is computed for it alone.
+
+        Its text stands in the arms of a jump, which share nothing.
+        """
+        for value in values:
+            share = self.places.pop((value, HERE), 1.0)
+            self.places[value, (node, HERE)] = share
 
 
 def worth_storing(
@@ -98,21 +108,22 @@ def _reads(node: Node, storage: Storage, stored: Set[Node]) -> _Reads:
     if _is_of(node, _COMPUTING):
         assert isinstance(node.type, TensorType)
         if 0 not in node.type.shape:
-            elements, index = _elements(node.type.shape, found, storage, stored)
+            elements, index = _elements(node, node.type.shape, found, storage, stored)
             expression = elements.compute(node, index)
             found.work = sum(map(cost, walk((expression,))))
         return found
     for operand in node.args:
         if isinstance(operand, Node) and isinstance(operand.type, TensorType):
-            elements, index = _elements(operand.type.shape, found, storage, stored)
+            elements, index = _elements(node, operand.type.shape, found, storage, stored)
             elements.at(operand, index)
     return found
 
 
 def _elements(
-    shape: Shape, found: _Reads, storage: Storage, stored: Set[Node]
+    node: Node, shape: Shape, found: _Reads, storage: Storage, stored: Set[Node]
 ) -> tuple[Elements, tuple[Number, ...]]:
     """Elements that write down what is read over a domain of `shape`, and the domain's index."""
+    own: list[Node] = []  # values that were read here, in turn
     index = tuple(Axis(f"i{d}", size).symbol for d, size in enumerate(shape))
     here, within = linear(index, shape), [numel(shape)]
 
@@ -121,13 +132,18 @@ def _elements(
         size = numel(value.type.shape)
         if _is_of(value, {Kind.MOVEMENT}) and value not in stored:
             within.append(size)
+            before = len(own)
             expression = elements.compute(value, at)
             within.pop()
+            if size != numel(shape) and not isinstance(expression, Slot):
+                found.read_in_arms(node, own[before:])
             return expression
         position = linear(at, value.type.shape)
         place = HERE if position == here and size == numel(shape) else (shape, position)
         share = min(map(typical, within)) / max(typical(size), 1)
         found.places[value, place] = max(min(1.0, share), found.places.get((value, place), 0))
+        if place is HERE:
+            own.append(value)
         return Slot("a", 0, value.type.dtype)
 
     elements = Elements(storage, read)

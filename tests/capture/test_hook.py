@@ -14,14 +14,15 @@ from dynajit.capture import _capture
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
-from dynajit.capture.places.sources import Closure, Function, Local
+from dynajit.capture.places.sources import Closure, Function, Item, Local
 
 
 class Scope:
     """`with Scope({function: replacement}) as scope:` replaces frames of those functions."""
 
-    def __init__(self, replacements, is_scoped=True):
+    def __init__(self, replacements, is_scoped=True, guards=()):
         self.replacements = {f.__code__: r for f, r in replacements.items()}
+        self.guards = guards
         self.is_scoped = is_scoped
         self.met = []
         self.made = []
@@ -33,7 +34,7 @@ class Scope:
             _capture.mark_skip(function.__code__)
             return None
         made = _capture.CompiledFunction(function, lambda *_: None, self)
-        made.add_entry(compile_guards([]).evaluator, replacement, None, self.is_scoped)
+        made.add_entry(compile_guards(self.guards).evaluator, replacement, None, self.is_scoped)
         self.made.append(made)
         return made
 
@@ -611,3 +612,57 @@ def test_what_is_slower_than_the_original_is_given_up(is_slower):
 
     made.clear_entries()
     assert not made.is_slower
+
+
+@pytest.mark.parametrize("heavy", [0, 1])
+def test_calls_of_two_kinds_in_turns_are_run_both_ways(heavy):
+    """What is as fast compiled is kept, whichever calls do more."""
+
+    def original(x):
+        return sum(range(3000 if x % 2 == heavy else 3))
+
+    def replacement(x):
+        return sum(range(3000 if x % 2 == heavy else 3))
+
+    original.__code__ = original.__code__.replace()  # that no other test has met
+    with Scope({original: replacement}) as scope:
+        for number in range(100):
+            original(number)
+    (made,) = scope.made
+    assert not made.is_slower
+
+
+def test_guards_that_cost_more_than_the_original_are_given_up():
+    def original(x):
+        return len(x)
+
+    def replacement(x):
+        return len(x)
+
+    original.__code__ = original.__code__.replace()  # that no other test has met
+    place = Local("x", 0)
+    guards = [Guard(Item(place, i), Kind.TYPE_IS, int) for i in range(3000)]
+    with Scope({original: replacement}, guards=guards) as scope:
+        for _ in range(100):
+            assert 3000 == original((1,) * 3000)
+    (made,) = scope.made
+    assert made.is_slower
+
+
+def test_what_is_slow_only_when_it_runs_plainly_for_the_first_time_is_given_up():
+    ran = []
+
+    def original(x):
+        ran.append("original")
+        return sum(range(300_000)) * 0 + x if ran.count("original") == 1 else x
+
+    def replacement(x):
+        ran.append("compiled")
+        return sum(range(3000)) - sum(range(3000)) + x
+
+    original.__code__ = original.__code__.replace()  # that no other test has met
+    with Scope({original: replacement}) as scope:
+        for number in range(100):
+            assert number == original(number)
+    (made,) = scope.made
+    assert made.is_slower

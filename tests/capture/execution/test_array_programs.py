@@ -41,6 +41,25 @@ def fourier(x):
     return np.concatenate([even + odd, even - odd])
 
 
+def queens(n):
+    columns, rising, falling = np.zeros(n, bool), np.zeros(2 * n, bool), np.zeros(2 * n, bool)
+    found = []
+
+    def place(row, before):
+        if row == n:
+            found.append(list(before))
+            return
+        for c in range(n):
+            if columns[c] or rising[row + c] or falling[row - c + n]:
+                continue
+            columns[c] = rising[row + c] = falling[row - c + n] = True
+            place(row + 1, [*before, c])
+            columns[c] = rising[row + c] = falling[row - c + n] = False
+
+    place(0, [])
+    return found
+
+
 def power(x, n):
     if n == 0:
         return x * 0 + 1
@@ -75,6 +94,26 @@ def test_recursive_functions_of_arrays_are_plain_python(function: Any, x: Any) -
         np.testing.assert_array_equal(compiled(x.copy()), expected)
     np.testing.assert_array_equal(compiled(x[1::2].copy()), function(x[1::2].copy()))
     assert not dj.explain(function)(x.copy()).graphs
+
+
+def test_recursive_functions_within_a_function_are_plain_python() -> None:
+    compiled = dj.compile(queens)
+
+    assert compiled(5) == compiled(5) == queens(5)
+    assert not dj.explain(queens)(5).graphs
+
+
+def test_a_compiled_function_that_calls_itself_by_a_cell_is_plain_python() -> None:
+    @dj.compile
+    def count(x):
+        if len(x) == 0 or x[0] > 0.5:
+            return len(x)
+        return 1 + count(x[1:])
+
+    x = R.random(9) * 0.4
+
+    assert 9 == count(x) == count(x)
+    assert not dj.explain(count)(x).graphs
 
 
 def test_recursion_that_does_not_branch_on_data_is_one_graph() -> None:

@@ -178,3 +178,25 @@ def test_a_while_whose_turns_break_is_left_to_numpy() -> None:
     for _ in range(5):
         assert compiled(data) == runs(data)
     assert compiled.report().hits <= 10 < len(runs(data))
+
+
+def common(a, b):
+    """The length of the longest common subsequence of two texts."""
+    table = np.zeros((len(a) + 1, len(b) + 1), int)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            if a[i - 1] == b[j - 1]:
+                table[i, j] = table[i - 1, j - 1] + 1
+            else:
+                table[i, j] = max(table[i - 1, j], table[i, j - 1])
+    return table[-1, -1]
+
+
+def test_turns_over_small_arrays_that_break_at_changing_values_are_plain_python() -> None:
+    compiled, random = dj.compile(common), np.random.default_rng(2)
+    for turn in range(24):
+        a, b = ("".join(random.choice(list("ACGT"), 8 + turn % n)) for n in (9, 5))
+        found = compiled(a, b)
+        assert (common(a, b), np.int64) == (found, type(found))
+
+    assert compiled.report().hits < 400  # of the parts; there would be one for each element

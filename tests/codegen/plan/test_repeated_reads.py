@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.loops.elements import Storage
+from dynajit.codegen.pipeline import compile_graph
 from dynajit.codegen.plan.fusion import plan
 from dynajit.codegen.plan.regions import Region
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python
@@ -146,3 +150,27 @@ def test_a_refused_value_leaves_nothing_behind(codegen) -> None:
 
     assert "other elements" in (region.try_add(flipped) or "")
     assert region.elements.inlined == before
+
+
+@pytest.mark.parametrize("row", [(), (4,)])
+def test_writes_at_unknown_places_do_not_double_the_text(codegen, row: tuple[int, ...]) -> None:
+    """`x[k] += 1` for one k after the other: each reads all that were written before, or x."""
+    places = [3, 5, 3, 8, 1, 5, 5, 9, 3, 2]
+    types = [TensorType((symbol(f"s{n}", 0, 19),), dtypes.float32) for n in range(len(places))]
+
+    def counted(x, *of_sizes):
+        for each in of_sizes:
+            (k,) = each.shape
+            new = ops.reshape(ops.add(ops.select(x, dim=0, index=k), 1.0), shape=(1, *row))
+            whole = {"stop": (k + 1, *row), "step": (1,) * x.ndim}
+            x = ops.slice_scatter(x, new, start=(k, *(0 for _ in row)), **whole)
+        return x
+
+    x = normal(20, *row)
+    graph = codegen.graph_of(counted, codegen.type_of(x), *types, optimized=True)
+    program = compile_graph(graph)
+    found, *_ = program(x, *(np.zeros(place, np.float32) for place in places))
+
+    np.add.at(x, places, 1)
+    np.testing.assert_allclose(found, x, rtol=1e-6)
+    assert 1000 > program.source.count("\n")
