@@ -30,6 +30,7 @@ from dynajit.capture.execution.nests.values import (
 from dynajit.capture.execution.nests.views import ONE, ZERO
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
+from dynajit.ops.functions.arrays.reductions import GIVES_INTS
 
 
 class ArrayFunctions(Reductions):
@@ -210,9 +211,9 @@ class ArrayFunctions(Reductions):
         return self.dot(a, b)
 
     def number_of_true(self, a: Any) -> Any:
-        """`np.count_nonzero(a)`, which gives an int of Python's."""
+        """`np.count_nonzero(a)`."""
         counted = self.reduced("sum", self.formula(self._is_true, a))
-        return self.to_int(counted)
+        return self.to_int(counted) if GIVES_INTS else counted
 
     def _is_true(self, value: Any) -> Number:
         return Number(as_number(self.truth(value)).operand, dtypes.bool_, False)

@@ -32,6 +32,29 @@ def test_numbers_that_reductions_leave(dtype: Any) -> None:
     np.testing.assert_allclose(found[1][3], expected[1][3], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "np.count_nonzero(x[i:])", "np.inner(x, x)", "np.vdot(x, x)", "np.add(x[i], 1)",
+        "np.power(x[i], 2)", "np.divide(x[i], 2)", "np.multiply(x[i], 0.5)", "np.less(x[i], 2)",
+        "np.negative(x[i])", "np.floor_divide(x[i], 2)", "np.sum(x, keepdims=True)[0]", "x[k][i]",
+        "np.flip(x)[i]", "np.diff(x)[0]", "np.concatenate((x, x[:1]))[i]", "np.hstack((x, k))[i]",
+        "np.asarray(x)[i]", "np.full_like(x, 2.5)[i]", "np.logical_not(x)[i]", "x[k * 0 + i][0]",
+        "(x * np.count_nonzero(x))[i]", "(x + np.inner(x, x))[i]", "np.equal(x, k)[i]",
+    ],
+)  # fmt: skip
+def test_functions_leave_numbers_of_numpys_classes(value: str, dtype: Any) -> None:
+    function = program(
+        "s = 0", "for i in range(n):", "    x[i:] += 1", f"    s = {value}", "return s"
+    )
+    a, x, k, out = arguments()
+    args = a, (x * 3 - 4).astype(dtype), k, out
+    expected, found = outcome(function, args), as_nest(function, args)
+    assert type(expected[0]) is type(found[0])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "value",
     [
