@@ -118,10 +118,20 @@ class ArrayFunctions(Reductions):
     def with_new_axis(self, a: Any, axis: Any) -> Any:
         """`np.expand_dims(a, axis)`: a view."""
         array = self._as_array(a)
-        (place,) = self._axes(axis, len(array.sizes) + 1)
+        place = self._one_axis(axis, len(array.sizes) + 1)
         keys: list[Any] = [Slice(Literal(None), Literal(None), Literal(None))] * len(array.sizes)
         keys.insert(place, Literal(None))
         return self.part(array, Group(tuple(keys)))
+
+    def _one_axis(self, axis: Any, rank: int) -> int:
+        """
+        Raises:
+            NotNest: there are more, or none.
+        """
+        axes = self._axes(axis, rank)
+        if len(axes) != 1:
+            raise NotNest
+        return axes[0]
 
     def _as_array(self, value: Any) -> Array:
         """An array, or what a formula computes.
@@ -155,7 +165,7 @@ class ArrayFunctions(Reductions):
         rank = len(first.sizes)
         if any(len(value.sizes) != rank for value in rest):
             raise NotNest
-        (dim,) = self._axes(axis, rank)
+        dim = self._one_axis(axis, rank)
         for value in rest:
             for other in {*range(rank)} - {dim}:
                 self.require_equal(first.sizes[other], value.sizes[other])

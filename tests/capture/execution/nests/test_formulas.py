@@ -118,6 +118,15 @@ def test_elements_are_set_by_arrays_of_indices(line: str) -> None:
     check(program("for i in range(1, n):", f"    {line}", "    x[0] += 0.5"))
 
 
+def test_functions_along_all_dims_are_numpys() -> None:
+    """Whatever is no nest is captured in other ways."""
+    for value in ("np.concatenate((a, a), axis=None)", "np.expand_dims(a, (0, 1))[0, 0, :, 0]",
+                  "np.concatenate((x, x), None)", "np.flip(a, (0, 1))[:, 0]"):  # fmt: skip
+        function = program("for i in range(n):", f"    t = {value}", "    x[i:] += t[: n - i]")
+        expected = outcome(function, arguments())
+        assert same(expected, outcome(dj.compile(function), arguments()))
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
