@@ -103,7 +103,7 @@ def _quantile(name: str, a: Any, q: Any, hundred: float, axis: Any, keepdims: An
     return TABLE.stack(*results, dim=0) if several else results[0]
 
 
-def _between_known(x: Any, dim: int, count: int, virtual: Any) -> Any:
+def _between_known(x: "TensorMethods", dim: int, count: int, virtual: Any) -> Any:
     """On the line between the elements around a place."""
     low = int(np.floor(virtual))
     high, t = min(low + 1, count - 1), float(virtual - low)
@@ -114,7 +114,7 @@ def _between_known(x: Any, dim: int, count: int, virtual: Any) -> Any:
     return TABLE.add(below, TABLE.mul(apart, t))
 
 
-def _between_any(x: Any, dim: int, count: Any, part: Any) -> Any:
+def _between_any(x: "TensorMethods", dim: int, count: Any, part: Any) -> Any:
     """As `_between_known`, of a number of elements that varies: the same steps, as rows."""
     last = TABLE.integer(value=count - 1)
     virtual = TABLE.mul(in_dtype(last, np.float64), float(part))
@@ -302,7 +302,7 @@ def cov(m: Any, y: Any = None, rowvar: Any = True, bias: Any = False, ddof: Any 
     return TABLE.reshape(found, shape=()) if len(ones) == 2 else found
 
 
-def _variables(x: Any, rowvar: Any) -> Any:
+def _variables(x: "TensorMethods", rowvar: Any) -> Any:
     """A matrix of which each row is a variable."""
     if len(x.shape) == 1:
         return TABLE.reshape(x, shape=(1, x.shape[0]))
