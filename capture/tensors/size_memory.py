@@ -149,8 +149,8 @@ class SizeMemory:
         """
         text, dim = place
         past = self.history.get(text)
-        if past and dim is not None and len(past[-1]) <= dim:
-            past = None  # another rank: nothing is known
+        if past and len(past[-1]) <= (dim or 0):
+            past = None  # another rank, or no number: nothing is known
         if past and past[-1][dim or 0] != size and place not in self.varying:
             self._notice(place, past[-1][dim or 0], size)
         if place in self.varying:

@@ -94,7 +94,28 @@ def print_unit(
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
     parts += _in_parts(functions, _definitions(functions, calls), end)
     text = "\n\n".join(parts)
-    return "\n\n".join((f"/* {in_c_comment(name)} */", c_prelude.prelude(text), text)) + "\n"
+    head = [f"/* {in_c_comment(name)} */", *[NO_VECTORS_OF_SCALARS] * _rounds_doubles(text)]
+    return "\n\n".join((*head, c_prelude.prelude(text), text)) + "\n"
+
+
+NO_VECTORS_OF_SCALARS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize ("no-tree-slp-vectorize")
+#endif"""
+"""GCC 12 drops both conversions of `(double)(float)x` where it puts such numbers into one vector
+(four of them, on AVX): `b[i] = i < 1 ? (double)(float)a[0] : (double)(float)a[1]` for four i has
+values that were never rounded. Loops over lanes keep theirs."""
+
+_DOUBLE = re.compile(r"\bdouble (\w+)\b")
+_NARROWED = re.compile(r"\b(\w+) = \(*float\)\(*(\w+)")
+_WIDENED = re.compile(r"\(double\)\(*(\w+)")
+
+
+def _rounds_doubles(text: str) -> bool:
+    """Whether a double may become a float, and that a double again."""
+    doubles = set(_DOUBLE.findall(text))
+    narrowed = {name for name, given in _NARROWED.findall(text) if given in doubles}
+    return not narrowed.isdisjoint(_WIDENED.findall(text))
 
 
 def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:
@@ -141,14 +162,26 @@ def _in_parts(
     if count < 2:
         return [*kernels, *end]
     weights = list(map(_weight, functions, kernels))
-    kernels = [kernel.replace(KERNEL, "DJ_KERNEL", 1) for kernel in kernels]
+    names = [function.name for function in functions]
+    kernels = list(map(_in_part, kernels, names))
     texts = [PARTS.format(count=count)]
-    texts += [kernel.partition(") {\n")[0] + ");" for kernel in kernels if "\n" in kernel]
+    texts += [_declaration(*each) for each in zip(kernels, names, strict=True) if "\n" in each[0]]
     for part, numbers in enumerate(_balanced(weights, count)):
         own = [kernels[number] for number in numbers]
         own += end if part == count - 1 else []
         texts += [f"#if DJ_IN({part})", *own, "#endif"]
     return texts
+
+
+def _in_part(kernel: str, name: str) -> str:
+    """A kernel that other parts call; functions in front of it are its own."""
+    return kernel.replace(f"{KERNEL} {name}(", f"DJ_KERNEL {name}(", 1)
+
+
+def _declaration(kernel: str, name: str) -> str:
+    """The declaration of a kernel of a part."""
+    begin = kernel.rfind("\n", 0, kernel.index(f"DJ_KERNEL {name}(")) + 1
+    return kernel[begin:].partition(") {\n")[0] + ");"
 
 
 def _balanced(weights: Sequence[int], count: int) -> list[list[int]]:

@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynajit as dj
@@ -10,6 +11,7 @@ from dynajit.capture.entry import session
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.region.region import Region
 from dynajit.capture.tensors.size_memory import SizeMemory
+from dynajit.core.process import config
 
 
 def captured(function: Any, *arguments: Any, memory: SizeMemory | None = None) -> Region:
@@ -153,3 +155,15 @@ def test_a_user_may_call_a_tensor_like_a_symbol() -> None:
     region = captured(lambda s0, s1: s0.view(-1) * s1, dj.ones(3, 4), dj.ones(1))
 
     assert len(region.graph.inputs) == len({node.name for node in region.graph.inputs})
+
+
+def test_a_number_may_follow_an_array_without_dims() -> None:
+    """Under one name: nothing is known then of what the number was before."""
+
+    def cut(x, top):
+        return np.clip(x, -1, top)
+
+    compiled, x = dj.compile(cut), np.arange(4.0)
+    with config.override(strict=True):
+        for top in (np.array(0.5), 0.25, np.float64(0.75), 2, np.array(1.5), 0.5):
+            np.testing.assert_array_equal(compiled(x, top), cut(x, top))

@@ -1,12 +1,15 @@
 """The translation unit: equal kernels are compiled once, different ones never merged."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dynajit.codegen.c.text import without_names
+import dynajit as dj
+from dynajit.codegen.c.text import NO_VECTORS_OF_SCALARS, without_names
 from dynajit.codegen.pipeline import generate
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.c_only
@@ -111,3 +114,44 @@ def test_an_array_of_another_shape_is_read_in_the_order_it_lies(codegen) -> None
 
         assert indices
         assert not [index for index in indices if "/" in index or "%" in index], indices
+
+
+def written_over_each_other(x, y):
+    """Float32 numbers of one tensor in more and more of another."""
+    for place in range(3):
+        x[place:] = y[place].float()
+    return x
+
+
+def chosen_by_place(x, y):
+    places = dj.arange(4)
+    return dj.where(places < 1, y[0].float().double(), y[1].float().double()) + x[:4] * 0
+
+
+def by_elements_of_arrays(x, y):
+    for place in range(len(x) - 1):
+        x[place : place + 2] = np.float32(y[place])
+    return x
+
+
+@pytest.mark.parametrize(
+    "function", [written_over_each_other, chosen_by_place, by_elements_of_arrays]
+)
+@pytest.mark.parametrize("count", [4, 5, 8, 9])
+def test_doubles_that_become_floats_are_rounded(function: Any, count: int) -> None:
+    """GCC 12 drops both conversions of scalars that it puts into a vector."""
+    given = rng.random((2, count))
+    make = np.array if function is by_elements_of_arrays else dj.tensor
+    expected, found = (f(*map(make, given)) for f in (function, dj.compile(function)))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+def test_only_units_that_round_doubles_do_without_vectors_of_scalars(codegen) -> None:
+    x, y = normal(9), rng.random(9)
+    for function, given, is_without in (
+        (lambda x: ops.cast(ops.cast(x, dtype=dtypes.float32), dtype=dtypes.float64), y, True),
+        (lambda x: ops.cast(x, dtype=dtypes.float32), y, False),
+        (lambda x: ops.cast(ops.cast(x, dtype=dtypes.float64), dtype=dtypes.float32), x, False),
+        (ops.sin, x, False),
+    ):
+        assert is_without == (NO_VECTORS_OF_SCALARS in codegen.check(function, given).source)

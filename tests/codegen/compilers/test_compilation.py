@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.codegen import pipeline
 from dynajit.codegen._runtime import LOADS_OBJECTS, Library
 from dynajit.codegen.c import text as c_text
@@ -277,6 +278,21 @@ def test_a_graph_of_many_kernels_computes_the_same_bits_in_parts(
     assert program.source.count("\nDJ_KERNEL") == 2 * program.source.count(") {\n    (void)scalars")
     for expected, found in zip(whole, program(x, y), strict=True):
         np.testing.assert_array_equal(expected, found)
+
+
+def test_sums_of_rows_of_any_length_are_compiled_in_parts(monkeypatch, tmp_path) -> None:
+    """Short rows have a function of their own in front of the kernel, which other parts call."""
+
+    def sums(x, n):
+        rest = x[n:]
+        return rest.sum(), rest.max() + x, dj.cumsum(rest, 0), (rest * 2).exp().sum(), rest.prod()
+
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
+    monkeypatch.setattr(c_text, "PART_LINES", 40)
+    with config.override(cache_dir=tmp_path, strict=True):
+        compiled, x = dj.compile(sums, fullgraph=True), dj.rand(90)
+        for start in (3, 5, 70, 1):
+            dj.testing.assert_close(compiled(x, start), sums(x, start))
 
 
 @pytest.mark.parametrize(
