@@ -11,14 +11,14 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.layers.normalization import ScaledAndShifted
+from dynajit.nn.layers.normalization import _ScaledAndShifted
 from dynajit.nn.module import Module
 from dynajit.ops.functions.creation.creation import ones, zeros
 from dynajit.ops.functions.shapes.index import cat
 from dynajit.ops.rows.networks.batch_normalization import averaging_factor
 
 
-class _Norm(ScaledAndShifted):
+class _Norm(_ScaledAndShifted):
     """What batch and instance norm share: parameters and running statistics."""
 
     _version = 2
@@ -360,7 +360,7 @@ class InstanceNorm3d(_InstanceNorm):
     _ranks = (4, 5)
 
 
-class GroupNorm(ScaledAndShifted):
+class GroupNorm(_ScaledAndShifted):
     """Mean 0 and variance 1 per instance and group of channels, times weight plus bias.
 
     Args:

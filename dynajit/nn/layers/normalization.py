@@ -17,7 +17,7 @@ def _as_shape(size: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
     return (given,) if is_integer(given) else tuple(given)
 
 
-class ScaledAndShifted(Module):
+class _ScaledAndShifted(Module):
     """What normalisations share: a weight and a bias, or neither."""
 
     def _add_parameters(
@@ -40,7 +40,7 @@ class ScaledAndShifted(Module):
             init.zeros_(self.bias)
 
 
-class LayerNorm(ScaledAndShifted):
+class LayerNorm(_ScaledAndShifted):
     """`(x - mean) / sqrt(var + eps) * weight + bias` over the last dims.
 
     Args:
