@@ -266,24 +266,21 @@ def test_parts_of_flipped_arrays_share_memory_as_numpys(part: str) -> None:
     "np.asfortranarray(x.T)", "np.modf(x)[1]", "np.cov(x)",
 ])  # fmt: skip
 def test_what_is_a_copy_in_numpy_is_one(part: str) -> None:
-    space: dict[str, Any] = {"np": np}
-    exec(f"def function(x, z):\n    v = {part}\n    v += 7\n    return x, v", space)
-    x, z = np.arange(12.0).reshape(3, 4), np.array(1)
-    expected, found = (
-        call(x.copy(), z)
-        for call in (space["function"], dj.compile(space["function"], backend="numpy"))
-    )
-    assert difference(list(expected), list(found)) is None
+    _compare_written(part, np.arange(12.0).reshape(3, 4))
 
 
 @pytest.mark.parametrize("key", ["np.array(1)", "z", "(z, slice(1, None))", "(..., np.array(0))"])
 def test_an_index_that_is_an_array_without_dims_copies(key: str) -> None:
     """What was read so was a view, and writes to it reached the array."""
+    _compare_written(f"x[{key}]", np.arange(12).reshape(3, 4))
+
+
+def _compare_written(part: str, x: Any) -> None:
+    """A part of an array, which is written, is compared with the array beside NumPy's."""
     space: dict[str, Any] = {"np": np}
-    exec(f"def function(x, z):\n    v = x[{key}]\n    v += 7\n    return x, v", space)
-    x, z = np.arange(12).reshape(3, 4), np.array(1)
+    exec(f"def function(x, z):\n    v = {part}\n    v += 7\n    return x, v", space)
     expected, found = (
-        call(x.copy(), z)
+        call(x.copy(), np.array(1))
         for call in (space["function"], dj.compile(space["function"], backend="numpy"))
     )
     assert difference(list(expected), list(found)) is None

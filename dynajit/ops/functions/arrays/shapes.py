@@ -309,34 +309,31 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return shapes.broadcast_to(as_tensor(array), sizes_of(shape))
 
 
-@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True, needs_forward=True)
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """The array itself where it lies row by row, else a copy that does."""
-    refuse_given("ascontiguousarray", like=like)
-    a = as_tensor(a, dtype)
-    if not a.shape:
-        return TABLE.reshape(a, shape=(1,))
-    strides = strides_if_known(a)
-    if strides is None:
-        raise left("numpy.ascontiguousarray of dims in an order that varies")
-    if is_row_major(tuple(a.shape), tuple(strides)):
-        return a
-    return TABLE.laid_out(a, order=tuple(range(len(a.shape))))
+def _enter_order(original: Any, step: int) -> None:
+    """A function that gives an array whose memory goes along the dims in one order.
+
+    Args:
+        step: 1 for rows, -1 for columns.
+    """
+
+    @stands_for(original, is_view=True, gives_arrays=True, needs_forward=True)
+    def in_order(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+        """The array itself where it lies so, else a copy that does."""
+        name = original.__name__
+        refuse_given(name, like=like)
+        a = as_tensor(a, dtype)
+        if not a.shape:
+            return TABLE.reshape(a, shape=(1,))
+        strides = strides_if_known(a)
+        if strides is None:
+            raise left(f"numpy.{name} of dims in an order that varies")
+        if is_row_major(tuple(a.shape)[::step], tuple(strides)[::step]):
+            return a
+        return TABLE.laid_out(a, order=tuple(range(len(a.shape)))[::step])
 
 
-@stands_for(np.asfortranarray, is_view=True, gives_arrays=True, needs_forward=True)
-def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """The array itself where it lies column by column, else a copy that does."""
-    refuse_given("asfortranarray", like=like)
-    a = as_tensor(a, dtype)
-    if not a.shape:
-        return TABLE.reshape(a, shape=(1,))
-    strides = strides_if_known(a)
-    if strides is None:
-        raise left("numpy.asfortranarray of dims in an order that varies")
-    if is_row_major(tuple(a.shape)[::-1], tuple(strides)[::-1]):
-        return a
-    return TABLE.laid_out(a, order=tuple(range(len(a.shape)))[::-1])
+_enter_order(np.ascontiguousarray, 1)
+_enter_order(np.asfortranarray, -1)
 
 
 @stands_for(np.take_along_axis)
