@@ -24,6 +24,7 @@ from dynajit.codegen.c import sizes as c_sizes
 from dynajit.codegen.c import text as c_text
 from dynajit.codegen.c.natives import may_be_winograd
 from dynajit.codegen.c.support import PARALLEL_WORK, Function
+from dynajit.codegen.c.turns import Body
 from dynajit.codegen.compilers import openmp, toolchain
 from dynajit.codegen.compilers.started import Program, Stages, Started
 from dynajit.codegen.device import pipeline as device_pipeline
@@ -33,6 +34,7 @@ from dynajit.codegen.device.pipeline import DEFAULT, Launching, is_on_gpu, keeps
 from dynajit.codegen.device.program import DeviceBlueprint
 from dynajit.codegen.device.sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
 from dynajit.codegen.loops.loop_ir import Buffer, MatmulKernel, NativeKernel, PanelKernel
+from dynajit.codegen.loops.turns import TURNS
 from dynajit.codegen.plan import epilogues, fusion, in_place, joining, lowering, memory
 from dynajit.codegen.plan.memory import Layout
 from dynajit.codegen.plan.product_forms import rewrite_products
@@ -43,6 +45,7 @@ from dynajit.codegen.run.loop_program import LoopBlueprint, start_loops
 from dynajit.codegen.run.mixed_program import MixedBlueprint, MixedProgram, blueprint_of
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
+from dynajit.codegen.unit_loops import UnitLoops
 from dynajit.core.errors import (
     ArgumentError,
     CodegenError,
@@ -144,11 +147,14 @@ def start_compile(
     if reason is not None:
         graph = expand_composites(graph)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
+    whole, loops = graph, UnitLoops(_prepared_turn, _generate_turn)
+    if not verify:
+        graph = loops.bring_in(graph)
     foreign = _without_kernels(graph)
     if not foreign and not any(map(is_complex_constant, graph.outputs)):
         split = split_complex_numbers(graph)
-        started = _start_native(split, name, {} if verify else written, verify)
-        return _or_by_numpy(started, graph, name)
+        started = _start_native(split, name, {} if verify else written, verify, loops)
+        return _or_by_numpy(started, whole, name)
     segments = cut(graph, foreign.keys())
     reasons = [*dict.fromkeys(foreign.values())]
     reason = _why_not_in_parts(segments)
@@ -158,7 +164,28 @@ def start_compile(
         if any(node.op is not None and not is_left_to_numpy(node.op) for node in foreign):
             warn(f"dynajit: {name} runs on the NumPy backend: {reason}", CompileWarning)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    return _start_mixed(graph, name, segments, reasons, {} if verify else written, verify)
+    return _start_mixed(graph, name, segments, reasons, {} if verify else written, verify, loops)
+
+
+def _prepared_turn(body: Graph) -> Graph:
+    """The body of a loop, as code is generated of it."""
+    return _with_products(expand_composites(optimize(body, keeps=keeps_native), keeps=keeps_native))
+
+
+def _generate_turn(body: Graph, name: str) -> "Generated | None":
+    """The kernels of a turn; None if there are none for some row."""
+    if fusion.why_not_native(body) is not None:
+        return None
+    return generate(body, name, prefix=name)
+
+
+def _with_products(graph: Graph) -> Graph:
+    """The graph in which products of matrices have the forms that are fastest on a CPU."""
+    disabled = config.current().disabled_passes
+    for step in PRODUCT_PASSES:
+        if step.__name__ not in disabled:
+            graph = step(graph)
+    return graph
 
 
 def _why_not_compiled() -> str | None:
@@ -216,6 +243,7 @@ def _start_mixed(
     reasons: Sequence[str],
     written: Mapping[int, int],
     verify: bool,
+    loops: UnitLoops,
 ) -> Started:
     """Programs for the parts of a graph, all started before the first is waited for. The last one
     may write inputs: nothing reads them later, and rows that refuse their operands have run."""
@@ -224,7 +252,7 @@ def _start_mixed(
         if segment.is_foreign:
             return _start_rows(segment.graph, name, verify)
         own = _written_by(segment, graph, written) if segment is segments[-1] else {}
-        started = _start_native(split_complex_numbers(segment.graph), name, own, verify)
+        started = _start_native(split_complex_numbers(segment.graph), name, own, verify, loops)
         return _or_by_numpy(started, segment.graph, name)
 
     parts = [started(segment) for segment in segments]
@@ -325,7 +353,7 @@ def _warn_once(message: str) -> None:
 @record
 class Generated:
     """A graph's kernels and text, before a compiler sees them; `makers` says which kernel's work a
-    value in memory is."""
+    value in memory is, `inner` are the kernels of turns of loops."""
 
     functions: tuple[Function, ...]
     layout: Layout
@@ -334,6 +362,12 @@ class Generated:
     in_place: Mapping[Node, Node]
     makers: Mapping[Node, str]
     stored: tuple[Stored, ...] = ()
+    inner: tuple[Function, ...] = ()
+
+    @property
+    def every(self) -> tuple[Function, ...]:
+        """The kernels, and those of turns."""
+        return (*self.functions, *self.inner)
 
 
 def generate(
@@ -343,18 +377,22 @@ def generate(
     written: Mapping[int, int] = MappingProxyType({}),
     verify: bool = False,
     arrays: Mapping[Node, TensorType] = MappingProxyType({}),
+    bodies: Sequence[Body] = (),
+    prefix: str = "",
 ) -> Generated:
     """Everything up to the C text (used by tests and reports, which need no compiler).
 
     Args:
         written, verify: see `start_compile`.
         arrays: see `Split.array_types`.
+        bodies: of the loops in the graph.
+        prefix: what the names of kernels begin with.
     """
     stages = stages or Stages()
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = lowering.lower(plan)
+        kernels = lowering.lower(plan, prefix)
         if not fusion.is_left_out():
             kernels = joining.join(kernels, c_column_totals.may_hold)
         buffers = plan.storage.buffers
@@ -376,10 +414,12 @@ def generate(
         )
         used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify, hosts=hosts)
-        source = c_text.print_unit(name, functions, layout, graph, arrays)
+        source = c_text.print_unit(name, functions, layout, graph, arrays, bodies)
     makers = _makers(functions, plan)
     stored = _stored(functions, layout, makers) if verify else ()
-    return Generated(functions, layout, source, tuple(plan.notes), same, makers, stored)
+    inner = tuple(function for body in bodies for function in body.functions)
+    notes = tuple(plan.notes)
+    return Generated(functions, layout, source, notes, same, makers, stored, inner)
 
 
 def _makers(functions: Sequence[Function], plan: fusion.Plan) -> dict[Node, str]:
@@ -406,17 +446,13 @@ def _stored(
 
 
 def _start_native(
-    split: Split, name: str, written: Mapping[int, int], verify: bool = False
+    split: Split, name: str, written: Mapping[int, int], verify: bool, loops: UnitLoops
 ) -> Started:
-    graph = split.graph
-    disabled = config.current().disabled_passes
-    for step in PRODUCT_PASSES:
-        if step.__name__ not in disabled:
-            graph = step(graph)
-    split = replace(split, graph=graph)
+    split = replace(split, graph=_with_products(split.graph))
     stages = Stages()
     arrays = split.array_types()
-    generated = generate(split.graph, name, stages, written, verify, arrays)
+    bodies = loops.of(split.graph)
+    generated = generate(split.graph, name, stages, written, verify, arrays, bodies)
     started = _start(_blueprint(split.graph, name, generated, arrays), stages)
     if not verify:
         return started
@@ -549,7 +585,7 @@ def _blueprint(
         workspace=max(_known(layout.workspace_bytes), 0),
         releases_gil=_work(graph) >= PARALLEL_WORK,
         has_products=any(
-            isinstance(f.kernel, (MatmulKernel, PanelKernel)) for f in generated.functions
+            isinstance(f.kernel, (MatmulKernel, PanelKernel)) for f in generated.every
         ),
         may_fail=any(function.may_fail for function in generated.functions),
         explain=_explained(generated),
@@ -561,7 +597,7 @@ def _kernels(generated: Generated) -> tuple[Kernel, ...]:
     for node, maker in generated.makers.items():
         stores.setdefault(maker, []).append(node.name)
     return tuple(
-        Kernel(f.name, f.text, _kind(f), tuple(stores.get(f.name, ()))) for f in generated.functions
+        Kernel(f.name, f.text, _kind(f), tuple(stores.get(f.name, ()))) for f in generated.every
     )
 
 
@@ -617,6 +653,9 @@ def _work(graph: Graph) -> int:
     for node in graph.nodes:
         if node.op is NEST and node.attributes["nest"].is_polled:
             total += PARALLEL_WORK
+        if node.op is TURNS:
+            turns = node.attributes["turns"]
+            total += turns.work * turns.limit if turns.limit > 0 else PARALLEL_WORK
         size = node.type.numel if isinstance(node.type, TensorType) else 1
         total += size if isinstance(size, int) else 0
     return total
@@ -626,6 +665,8 @@ def _explained(generated: Generated) -> str:
     lines = [f"{len(generated.functions)} kernels"]
     for function in generated.functions:
         lines.append(f"  {function.name}: {_kind(function)}{_algorithm(function)}")
+    for function in generated.inner:
+        lines.append(f"  in each turn of a loop: {function.name}: {_kind(function)}")
     lines += [f"  {note}" for note in generated.notes]
     sizes = sorted({name for function in generated.functions for name in function.sizes})
     if sizes:

@@ -24,9 +24,13 @@ core (two cores), against the best form of other stores:
 
 from collections.abc import Callable, Sequence
 
-from dynajit.codegen.c import near as c_near
 from dynajit.codegen.c.expressions import Scope
-from dynajit.codegen.c.support import block, loop, nest
+from dynajit.codegen.c.support import (
+    block,
+    loop,
+    nest,
+    simd_loop,
+)
 from dynajit.codegen.loops.loop_ir import (
     Axis,
     Buffer,
@@ -152,7 +156,7 @@ def lines(
         f"dj_bypass({place}, line{number}, sizeof line{number});"
         for number, place in enumerate(places)
     ]
-    step = [*held, *c_near.simd_loop(lane, compute, "lane", "0", str(LANES)), *after]
+    step = [*held, *simd_loop(lane, compute, "lane", "0", str(LANES)), *after]
     main = block(f"for (; base < {stop} - {LANES - 1}; base += {LANES})", step)
     choice = block(f"if ({bypasses})", main)
     rest = _loop(axis, element, body, "base", stop)
@@ -173,7 +177,7 @@ def _loop(
     stop: str,
 ) -> list[str]:
     """The loop that stores as any other."""
-    return c_near.simd_loop(element, lambda scope: body(scope, ()), axis.name, start, stop)
+    return simd_loop(element, lambda scope: body(scope, ()), axis.name, start, stop)
 
 
 def _address(store: Store, axis: Axis, position: str) -> str:

@@ -24,7 +24,7 @@ VECTOR_HEADERS: Final = (
 )  # fmt: skip
 HEADERS: Final = (
     "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "host_scalar.h", "libm.h",
-    "products.h", "process.h",
+    "products.h", "process.h", "turns.h",
 )  # fmt: skip
 """Each may use what those before it define, but for macros that it calls at file scope: those are
 its own. Every name that they define begins with `PREFIX`."""
@@ -97,6 +97,7 @@ C_LIBRARY: Final = {
     "memcpy": "void *memcpy(void *, const void *, __SIZE_TYPE__);",
     "memmove": "void *memmove(void *, const void *, __SIZE_TYPE__);",
     "memset": "void *memset(void *, int, __SIZE_TYPE__);",
+    "time": "long time(long *);",
 }
 """Functions of the C library itself that units may use, and the declaration of each."""
 

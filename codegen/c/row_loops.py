@@ -10,7 +10,6 @@ from functools import partial
 from dynajit.codegen.c import ahead as c_ahead
 from dynajit.codegen.c import choices as c_choices
 from dynajit.codegen.c import grouped_choices as c_grouped_choices
-from dynajit.codegen.c import near as c_near
 from dynajit.codegen.c import softmax as c_softmax
 from dynajit.codegen.c import words as c_words
 from dynajit.codegen.c.expressions import Names, Scope
@@ -21,6 +20,7 @@ from dynajit.codegen.c.support import (
     is_rounded,
     loop,
     nest,
+    simd_loop,
     start_values,
 )
 from dynajit.codegen.loops.loop_ir import (
@@ -160,7 +160,7 @@ class RowLoops:
             inner = self._tiles(row, body, bounds, words)
         else:
             name = self.kernel.elements[-1].name
-            inner = c_near.simd_loop(
+            inner = simd_loop(
                 lambda: self.element_scope(row), body, name, bounds.start, bounds.stop
             )
         return nest(self.kernel.elements[:-1], inner)
@@ -192,7 +192,7 @@ class RowLoops:
         lines = [f"const int64_t end = dj_min_index(tile + {size}, {bounds.stop});"]
         for run in words:
             lines += [run.room(size), *run.fill(row, "tile", "end - tile")]
-        lines += c_near.simd_loop(element, body, name, "tile", "end")
+        lines += simd_loop(element, body, name, "tile", "end")
         return loop("tile", bounds.start, bounds.stop, lines, step=str(size))
 
     def _part(
@@ -208,7 +208,7 @@ class RowLoops:
                 f"const int64_t end = dj_min_index({bounds.stop}, {high});",
             ]
             first, end = "first", "end"
-        return [*head, *c_near.simd_loop(lambda: self.element_scope(row), body, name, first, end)]
+        return [*head, *simd_loop(lambda: self.element_scope(row), body, name, first, end)]
 
     def _in_order(self, bounds: _Bounds, lines: Sequence[str]) -> list[str]:
         """The innermost loop; one that updates arrays in place reads ahead in them."""

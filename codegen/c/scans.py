@@ -10,7 +10,6 @@ columns are vector lanes.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dynajit.codegen.c import near as c_near
 from dynajit.codegen.c.expressions import Names, Scope
 from dynajit.codegen.c.support import (
     Function,
@@ -21,6 +20,7 @@ from dynajit.codegen.c.support import (
     define,
     loop,
     parallel,
+    simd_loop,
     start_values,
     target,
     unflattened,
@@ -203,7 +203,7 @@ class _Rows(_Scan):
             for store in phase.stores:
                 scope.store(target(scope, store), store.buffer.dtype, store.value)
 
-        inner = c_near.simd_loop(element, body, self.scanned.name, "start", "stop")
+        inner = simd_loop(element, body, self.scanned.name, "start", "stop")
         for keep in phase.keeps:
             self.held[keep.value] = keep.name
         for accumulate in phase.accumulates:

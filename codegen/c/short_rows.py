@@ -9,7 +9,6 @@ calls this module.
 import itertools
 from collections.abc import Iterator
 
-from dynajit.codegen.c import near as c_near
 from dynajit.codegen.c.expressions import Names, Scope
 from dynajit.codegen.c.support import (
     Function,
@@ -19,6 +18,7 @@ from dynajit.codegen.c.support import (
     define,
     loop,
     parallel,
+    simd_loop,
     start_values,
     target,
     unflattened,
@@ -155,7 +155,7 @@ class _ShortRows:
         name = self.lane.name
         return [
             *lines,
-            *c_near.simd_loop(lambda: around.child([name]), body, name, "start", "stop"),
+            *simd_loop(lambda: around.child([name]), body, name, "start", "stop"),
         ]
 
     def _here(self, variable: str) -> str:

@@ -20,8 +20,10 @@ from dynajit.codegen.c import rows as c_rows
 from dynajit.codegen.c import scans as c_scans
 from dynajit.codegen.c import scatter as c_scatter
 from dynajit.codegen.c import sizes as c_sizes
+from dynajit.codegen.c import turns as c_turns
 from dynajit.codegen.c.expressions import INDENT
 from dynajit.codegen.c.support import KERNEL, Function, block
+from dynajit.codegen.c.turns import Body
 from dynajit.codegen.loops.loop_ir import (
     Buffer,
     ColumnKernel,
@@ -33,6 +35,7 @@ from dynajit.codegen.loops.loop_ir import (
     RowKernel,
     ScanKernel,
     ScatterKernel,
+    TurnsKernel,
 )
 from dynajit.codegen.plan.memory import Layout
 from dynajit.core.quoting import in_c_comment
@@ -57,6 +60,8 @@ def print_kernel(kernel: Kernel) -> Function:
         return c_natives.print_native(kernel)
     if isinstance(kernel, NestKernel):
         return c_nests.print_nest(kernel)
+    if isinstance(kernel, TurnsKernel):
+        return c_turns.print_turns(kernel)
     if isinstance(kernel, PanelKernel):
         return c_panels.print_panels(kernel)
     return c_products.print_matmul(kernel)
@@ -73,8 +78,9 @@ def print_unit(
     layout: Layout,
     graph: Graph,
     arrays: Mapping[Node, TensorType] = MappingProxyType({}),
+    bodies: Sequence[Body] = (),
 ) -> str:
-    """The translation unit: what it needs of the headers, kernels, driver.
+    """The translation unit: what it needs of the headers, kernels, turns of loops, driver.
 
     Args:
         name: of the graph, for the first comment.
@@ -82,17 +88,20 @@ def print_unit(
         layout: where each buffer lives.
         graph: what is computed, for its symbolic sizes.
         arrays: see `codegen.c.sizes.print_measure`.
+        bodies: what kernels of loops call.
     """
-    parts = c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
+    every = [*(f for body in bodies for f in body.functions), *functions]
+    parts = c_natives.helpers([f.kernel for f in every if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)
     if symbols:
         parts.append(THREAD_NUMBER)
-    calls = _shared(functions)
+    calls = _shared(every)
     end = [c_sizes.print_measure(symbols, graph, layout, arrays)] if symbols else []
-    if layout.guarded:
-        end.append(SANITIZER)
+    if layout.guarded or any(body.layout.guarded for body in bodies):
+        parts.append(SANITIZER)
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
-    parts += _in_parts(functions, _definitions(functions, calls), end)
+    definitions = [text for body in bodies for text in _turn(body, calls)]
+    parts += _in_parts([*definitions, *_definitions(functions, calls)], end)
     text = "\n\n".join(parts)
     head = [f"/* {in_c_comment(name)} */", *[NO_VECTORS_OF_SCALARS] * _rounds_doubles(text)]
     return "\n\n".join((*head, c_prelude.prelude(text), text)) + "\n"
@@ -118,18 +127,57 @@ def _rounds_doubles(text: str) -> bool:
     return not narrowed.isdisjoint(_WIDENED.findall(text))
 
 
-def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:
+@record
+class _Definition:
+    """A function of a unit.
+
+    Args:
+        name, text: of it; a comment if another one is called in its place.
+        weight: lines that a compiler reads for it.
+    """
+
+    name: str
+    text: str
+    weight: int
+
+    @property
+    def lines(self) -> int:
+        """Lines of its text."""
+        return self.text.count("\n") + 1
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether another function is called in its place."""
+        return self.lines == 1
+
+
+def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[_Definition]:
     """The text of every kernel, or the name of the one that is called in its place."""
-    texts = []
+    found = []
     for function in functions:
         callee = calls[function.name].callee
+        text = function.text
         if callee != function.name:
-            texts.append(f"/* {function.name} is {callee} on other buffers */")
+            text = f"/* {function.name} is {callee} on other buffers */"
         elif calls[callee].scalars is not None:
-            texts.append(_with_own_scalars(function.text))
-        else:
-            texts.append(function.text)
-    return texts
+            text = _with_own_scalars(function.text)
+        found.append(_Definition(function.name, text, _weight(function, text)))
+    return found
+
+
+def _turn(body: Body, calls: Mapping[str, "_Call"]) -> list[_Definition]:
+    """The kernels of a turn, and the function that calls them."""
+    head = ",\n".join((f"{KERNEL} {body.name}({c_turns.PARAMETERS[0][:-1]}", c_turns.PARAMETERS[1]))
+    lines = [
+        f"{head}) {{",
+        "    (void)inputs, (void)outputs, (void)scalars, (void)workspace;",
+        "    (void)runtime, (void)threads, (void)status;",
+        *_guard(body.layout),
+        *_calls(body.functions, calls, body.layout, is_stamped=False),
+        "}",
+    ]
+    own = _Definition(body.name, "\n".join(lines), len(lines))
+    return [*_definitions(body.functions, calls), own]
 
 
 PART_LINES = 150
@@ -149,24 +197,23 @@ PARTS = """\
 #endif"""
 
 
-def _in_parts(
-    functions: Sequence[Function], kernels: Sequence[str], end: Sequence[str]
-) -> list[str]:
-    """Kernels, in parts that take a compiler about as long each if they are many; and the rest.
+def _in_parts(definitions: Sequence[_Definition], end: Sequence[str]) -> list[str]:
+    """Functions, in parts that take a compiler about as long each if they are many; and the rest.
 
     Args:
-        kernels: what is printed for the functions.
         end: what calls them.
     """
-    count = min(sum(kernel.count("\n") + 1 for kernel in kernels) // PART_LINES, MOST_PARTS)
+    count = min(sum(each.lines for each in definitions) // PART_LINES, MOST_PARTS)
     if count < 2:
-        return [*kernels, *end]
-    weights = list(map(_weight, functions, kernels))
-    names = [function.name for function in functions]
-    kernels = list(map(_in_part, kernels, names))
+        return [*(each.text for each in definitions), *end]
+    kernels = [_in_part(each.text, each.name) for each in definitions]
     texts = [PARTS.format(count=count)]
-    texts += [_declaration(*each) for each in zip(kernels, names, strict=True) if "\n" in each[0]]
-    for part, numbers in enumerate(_balanced(weights, count)):
+    texts += [
+        _declaration(kernel, each.name)
+        for kernel, each in zip(kernels, definitions, strict=True)
+        if not each.is_comment
+    ]
+    for part, numbers in enumerate(_balanced([each.weight for each in definitions], count)):
         own = [kernels[number] for number in numbers]
         own += end if part == count - 1 else []
         texts += [f"#if DJ_IN({part})", *own, "#endif"]
@@ -312,18 +359,33 @@ def _driver(
         *sizes,
         *_guard(layout),
     ]
+    lines += _calls(functions, calls, layout, is_stamped=True)
+    lines += ["    return (int)status[0];", "}"]
+    return "\n".join(lines)
+
+
+def _calls(
+    functions: Sequence[Function],
+    calls: Mapping[str, _Call],
+    layout: Layout,
+    *,
+    is_stamped: bool,
+) -> list[str]:
+    """Lines that call kernels one after the other, until one fails; a profile is told of each if
+    they are `is_stamped`."""
+    lines: list[str] = []
     for number, function in enumerate(functions):
         lines += [INDENT + line for line in _call(function, calls[function.name], layout)]
-        lines.append(f"{INDENT}DJ_DONE({number});")
+        if is_stamped:
+            lines.append(f"{INDENT}DJ_DONE({number});")
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):
-        lines.append("done:")
+        lines.append("done:;")
     if layout.guarded:
         size = symint.c(layout.workspace_bytes)
         lines.append(f"{INDENT}__asan_unpoison_memory_region(workspace, {size});")
-    lines += ["    return (int)status[0];", "}"]
-    return "\n".join(lines)
+    return lines
 
 
 def _guard(layout: Layout) -> list[str]:

@@ -23,6 +23,7 @@ from dynajit.codegen.loops.loop_ir import (
     ScanKernel,
     ScatterKernel,
     Store,
+    TurnsKernel,
     walk,
 )
 
@@ -41,6 +42,9 @@ def read(kernel: Kernel) -> set[Buffer]:
         return {buffer for buffer in kernel.reads if buffer is not None} | _beside(kernel)
     if isinstance(kernel, NestKernel):
         return {operand.buffer for operand in kernel.operands}
+    if isinstance(kernel, TurnsKernel):
+        asked = {kernel.go} if isinstance(kernel.go, Buffer) else set()
+        return {*kernel.operands, *kernel.listed, *asked}
     if isinstance(kernel, PanelKernel):
         return set().union(*map(read, kernel.steps))
     return {load.buffer for load in loads(kernel)}
@@ -57,7 +61,7 @@ def written(kernel: Kernel) -> set[Buffer]:
     """Buffers that a kernel writes."""
     if isinstance(kernel, MatmulKernel):
         return {kernel.result.buffer}
-    if isinstance(kernel, (NativeKernel, NestKernel)):
+    if isinstance(kernel, (NativeKernel, NestKernel, TurnsKernel)):
         return {buffer for buffer in kernel.writes if buffer is not None}
     if isinstance(kernel, PanelKernel):
         return set().union(*map(written, kernel.steps))
@@ -71,7 +75,7 @@ def loads(kernel: Kernel) -> list[Load]:
 
 def indices(kernel: Kernel) -> tuple[DataIndex, ...]:
     """The data indices of a kernel."""
-    if isinstance(kernel, (MatmulKernel, NativeKernel, NestKernel, PanelKernel)):
+    if isinstance(kernel, (MatmulKernel, NativeKernel, NestKernel, PanelKernel, TurnsKernel)):
         return ()
     return kernel.indices
 

@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
+from dynajit.codegen.loops.turns import Turns
 from dynajit.core.errors import InternalError
 from dynajit.core.operators import SYMBOLS
 from dynajit.core.records import record
@@ -24,6 +25,9 @@ from dynajit.core.types.value_types import numel
 from dynajit.ir.nests import Nest
 from dynajit.ops.table.op_table import TABLE, Kind
 from dynajit.ops.table.scalar import SCALARS, Effort
+
+ALIGNMENT: Final = 64
+"""Bytes, of places in memory: a cache line, and the widest vector register."""
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
 
@@ -636,6 +640,46 @@ class NestKernel:
 
 
 @record
+class Cycle:
+    """Where turns write one of their outputs.
+
+    Args:
+        row: the result of the loop that collects it: a turn's row of that; or None.
+        own: the result that it is in the end, whose array is the first of the cycle; or None.
+        places: of the further arrays in the kernel's memory, in bytes.
+    """
+
+    row: int | None = None
+    own: int | None = None
+    places: tuple[int, ...] = ()
+
+
+@record
+class TurnsKernel:
+    """A loop whose turns call one function: see `codegen.loops.turns`.
+
+    Args:
+        name: the C function's name.
+        turns: the loop.
+        go: whether the first turn runs.
+        operands: of the body but the numbers.
+        listed: the numbers that have no steps, in order.
+        writes: the results; None for one that nobody needs.
+        cycles: of each output of the body.
+        memory: for the cycles, and in front of them what a turn needs; None for nothing.
+    """
+
+    name: str
+    turns: Turns
+    go: bool | Buffer
+    operands: tuple[Buffer, ...]
+    listed: tuple[Buffer, ...]
+    writes: tuple[Buffer | None, ...]
+    cycles: tuple[Cycle, ...]
+    memory: Buffer | None
+
+
+@record
 class PanelKernel:
     """Products and row kernels over the same rows: all of them for one panel of rows, while it is
     cached, then for the next.
@@ -665,6 +709,7 @@ Kernel: TypeAlias = (
     | NativeKernel
     | NestKernel
     | PanelKernel
+    | TurnsKernel
 )
 
 

@@ -57,11 +57,15 @@ WORTH_KEEPING = 10
 """Cost from which a value is kept instead of computed in two passes."""
 
 
-def lower(plan: Plan) -> list[Kernel]:
-    """The kernels of a plan; units that compute nothing give none."""
+def lower(plan: Plan, prefix: str = "") -> list[Kernel]:
+    """The kernels of a plan; units that compute nothing give none.
+
+    Args:
+        prefix: what their names begin with.
+    """
     kernels: list[Kernel] = []
     for unit in plan.units:
-        name = f"k{len(kernels)}_{next(iter(unit.anchors)).name}"
+        name = f"{prefix}k{len(kernels)}_{next(iter(unit.anchors)).name}"
         if isinstance(unit, Product):
             kernels.append(_product(name, unit))
         elif isinstance(unit, Scattering):

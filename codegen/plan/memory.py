@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from dynajit.codegen.loops.loop_ir import Buffer
+from dynajit.codegen.loops.loop_ir import ALIGNMENT, Buffer
 from dynajit.codegen.plan.fusion import Plan
 from dynajit.core.process import config
 from dynajit.core.records import record
@@ -23,9 +23,6 @@ from dynajit.ir.node import Node, NodeKind
 
 NOTHING: Final[Mapping[Node, Node]] = MappingProxyType({})
 NO_HOSTS: Final[Mapping[Buffer, Node]] = MappingProxyType({})
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
 
 
 @record

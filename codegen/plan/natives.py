@@ -1,5 +1,5 @@
-"""Rows that have kernels of their own: convolutions, pools, attention, sorting orders, and loop
-nests over single elements.
+"""Rows that have kernels of their own: convolutions, pools, attention, sorting orders, loop nests
+over single elements, and loops whose bodies have kernels.
 
 Contract: `why_not_native` decides from a call's operand types and attributes alone, so passes leave
 exactly those composites whole that a kernel is printed for; every other call is expanded into rows
@@ -14,8 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel, NestKernel, NestOperand
-from dynajit.codegen.plan import native_attention, native_ordering
+from dynajit.codegen.loops.loop_ir import (
+    Buffer,
+    NativeKernel,
+    NestKernel,
+    NestOperand,
+    TurnsKernel,
+)
+from dynajit.codegen.loops.turns import TURNS
+from dynajit.codegen.plan import native_attention, native_ordering, turns
 from dynajit.codegen.plan.matrices import Strided
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import Number
@@ -29,6 +36,9 @@ POOLS: Final = ("max_pool", "max_pool_choice", "sum_pool")
 ATTENTION: Final = native_attention.NAMES
 ORDERINGS: Final = native_ordering.NAMES
 NAMES: Final = frozenset((*CONVOLUTIONS, *POOLS, "place_windows", *ATTENTION, *ORDERINGS))
+
+_SEVERAL: Final = {NEST: "nest", TURNS: "turns"}
+"""Rows of which each gives one of several results -> the attribute that says what is run."""
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
 
@@ -74,7 +84,7 @@ class Native:
 
 def is_native(node: Node) -> bool:
     """True for a composite that was left whole for its kernel, an order that has one, or a nest."""
-    if node.op is NEST:
+    if node.op in _SEVERAL:
         return True
     if node.op is None or node.op.name not in ORDERINGS:
         is_composite = node.op is not None and node.op.kind is Kind.COMPOSITE
@@ -156,8 +166,8 @@ def _why_not_convolution(
 def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
     """The planned kernel that also computes `node`: another row over the same operands."""
     assert node.op is not None
-    if node.op is NEST:
-        return next((unit for unit in units if _is_same_nest(node, unit)), None)
+    if node.op in _SEVERAL:
+        return next((unit for unit in units if _is_same_run(node, unit)), None)
     pair = POOLS[:2] if node.op.name in POOLS[:2] else native_attention.family_of(node.op.name)
     for unit in units if pair else ():
         if isinstance(unit, Native):
@@ -170,13 +180,14 @@ def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
     return None
 
 
-def _is_same_nest(node: Node, unit: Any) -> bool:
-    """Whether a planned kernel is the run of a nest that gives a further result of it."""
-    if not isinstance(unit, Native) or unit.node.op is not NEST or unit.node.args != node.args:
+def _is_same_run(node: Node, unit: Any) -> bool:
+    """Whether a planned kernel is the run of a nest, or of turns, that gives a further result."""
+    if not isinstance(unit, Native) or unit.node.op is not node.op or node.op is None:
         return False
-    nest, result = (node.attributes[name] for name in ("nest", "result"))
+    name = _SEVERAL[node.op]
     taken = [call.attributes["result"] for call in unit.results]
-    return unit.node.attributes["nest"] is nest and result not in taken
+    is_same = unit.node.attributes[name] is node.attributes[name] and unit.node.args == node.args
+    return is_same and node.attributes["result"] not in taken
 
 
 def folded_user(node: Node, users: Sequence[Node], outputs: Sequence[Node]) -> Node | None:
@@ -192,12 +203,14 @@ def folded_user(node: Node, users: Sequence[Node], outputs: Sequence[Node]) -> N
 # as kernels
 
 
-def lower_native(name: str, unit: Native) -> NativeKernel | NestKernel:
+def lower_native(name: str, unit: Native) -> NativeKernel | NestKernel | TurnsKernel:
     """The kernel of a planned call."""
     node = unit.node
     assert node.op is not None
     if node.op is NEST:
         return _lower_nest(name, unit)
+    if node.op is TURNS:
+        return _lower_turns(name, unit)
     row = node.op.name
     if row in ATTENTION:
         return native_attention.lower_attention(name, node, unit.places, unit.results)
@@ -222,9 +235,18 @@ def _lower_nest(name: str, unit: Native) -> NestKernel:
         shape = _shape(argument)
         operands.append(NestOperand(place.buffer, place.offset, place.strides, shape))
     nest = unit.node.attributes["nest"]
+    return NestKernel(name, nest, tuple(operands), _by_result(unit, len(nest.results)))
+
+
+def _lower_turns(name: str, unit: Native) -> TurnsKernel:
+    go, run = unit.node.args[0], unit.node.attributes["turns"]
+    return turns.lower(name, run, unit.reads, _by_result(unit, run.handed + 1), go is True)
+
+
+def _by_result(unit: Native, count: int) -> tuple[Buffer | None, ...]:
+    """Where each of so many results is stored."""
     found = {call.attributes["result"]: buffer for call, buffer in unit.results.items()}
-    writes = tuple(found.get(result) for result in range(len(nest.results)))
-    return NestKernel(name, nest, tuple(operands), writes)
+    return tuple(found.get(result) for result in range(count))
 
 
 def _three(sizes: Iterable[Number], lead: int) -> tuple[Number, ...]:

@@ -1,0 +1,144 @@
+"""Loops whose turns a function of the same unit runs, in C.
+
+Contract: `print_turns` gives the kernel of a loop: a call of `dj_run_turns` (`headers/turns.h`).
+`Body` is the function of a turn, and the kernels that it calls; a unit prints each body once, for
+all loops that have it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from dynajit.codegen.c.support import Function, function_text
+from dynajit.codegen.loops.loop_ir import Buffer, Cycle, TurnsKernel
+from dynajit.codegen.plan.memory import Layout
+from dynajit.core.records import record
+from dynajit.core.types.value_types import TensorType, numel
+from dynajit.ir.graph import type_of
+from dynajit.ir.loops import Listed, Loop, Steps
+
+PARAMETERS: Final = (
+    "void **inputs, void **outputs, const dj_scalar *scalars, char *workspace,",
+    "const dj_runtime *runtime, int threads, int64_t *status",
+)
+"""Of the function of a turn."""
+
+
+@record(eq=False)
+class Body:
+    """The turns of loops.
+
+    Args:
+        name: the C function of a turn.
+        functions: its kernels, in running order.
+        layout: where their buffers live.
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    layout: Layout
+
+
+def print_turns(kernel: TurnsKernel) -> Function:
+    """The C function of a loop."""
+    turns, loop = kernel.turns, kernel.turns.loop
+    asked = (kernel.go,) if isinstance(kernel.go, Buffer) else ()
+    reads = [*dict.fromkeys((*asked, *kernel.operands, *kernel.listed))]
+    written = [buffer for buffer in kernel.writes if buffer is not None]
+    written += [kernel.memory] if kernel.memory is not None else []
+    parameters = [f"const {buffer.dtype.c} *{buffer.name}" for buffer in reads]
+    parameters += [f"{buffer.dtype.c} *{buffer.name}" for buffer in written]
+    memory = "NULL" if kernel.memory is None else f"(char *){kernel.memory.name}"
+    count = kernel.writes[turns.handed]
+    goes = f"{kernel.go.name}[0]" if isinstance(kernel.go, Buffer) else str(int(kernel.go))
+    counts = (
+        len(loop.numbers), loop.carried, loop.collected, loop.stacked, len(kernel.operands),
+        len(kernel.cycles), _test(kernel), int(loop.backwards),
+    )  # fmt: skip
+    body = [
+        *_array("dj_turn_number", "number", _numbers(loop, kernel.listed)),
+        *_array("dj_turn_result", "result", _results(kernel)),
+        *_cycles(kernel, memory),
+        *_array("int64_t", "rows", _row_bytes(loop)),
+        *_array("void *const", "operands", [b.name for b in kernel.operands]),
+        "const dj_turns all = {",
+        f"    {turns.name}, INT64_C({turns.limit}), {', '.join(map(str, counts))},",
+        f"    number, result, cycle, rows, operands, {memory},",
+        f"    {'NULL' if count is None else count.name},",
+        "};",
+        f"dj_run_turns(&all, {goes}, runtime, threads, status);",
+    ]
+    text = function_text(kernel.name, parameters, body)
+    return Function(kernel.name, kernel, text, (*reads, *written), may_fail=True)
+
+
+def _array(type: str, name: str, entries: Iterable[str]) -> list[str]:
+    """The definition of a constant array, which C wants an entry of."""
+    found = [*entries] or ["0" if type.startswith(("int", "void")) else "{0}"]
+    return [f"const {type} {name}[] = {{{', '.join(found)}}};"]
+
+
+def _numbers(loop: Loop, listed: Sequence[Buffer]) -> list[str]:
+    waiting = iter(listed)
+    return [
+        f"{{INT64_C({number.start}), INT64_C({number.step}), NULL}}"
+        if isinstance(number, Steps)
+        else f"{{0, 0, {next(waiting).name}}}"
+        for number in loop.numbers
+    ]
+
+
+def _bytes(type: Any) -> int:
+    assert isinstance(type, TensorType)
+    size = numel(type.shape) * type.dtype.itemsize
+    assert isinstance(size, int)
+    return size
+
+
+def _results(kernel: TurnsKernel) -> list[str]:
+    turns = kernel.turns
+    found = []
+    for number in range(turns.handed):
+        is_output, place = turns.results[number]
+        buffer = kernel.writes[number]
+        source = place if is_output else ~place
+        size = _bytes(type_of(turns.loop.body.outputs[number]))
+        to = "NULL" if buffer is None else f"(char *){buffer.name}"
+        found.append(f"{{{source}, {size}, {to}}}")
+    return found
+
+
+def _cycles(kernel: TurnsKernel, memory: str) -> list[str]:
+    lines, entries = [], []
+    for number, cycle in enumerate(kernel.cycles):
+        arrays = _places(kernel, cycle, memory)
+        if cycle.row is None:
+            lines.append(f"char *const cycle{number}[] = {{{', '.join(arrays)}}};")
+        row, name = (-1, f"cycle{number}") if cycle.row is None else (cycle.row, "NULL")
+        entries.append(f"{{{row}, {int(cycle.own is not None)}, {len(arrays)}, {name}}}")
+    return [*lines, *_array("dj_turn_cycle", "cycle", entries)]
+
+
+def _places(kernel: TurnsKernel, cycle: Cycle, memory: str) -> list[str]:
+    own = kernel.writes[cycle.own] if cycle.own is not None else None
+    first = [] if own is None else [f"(char *){own.name}"]
+    return [*first, *(f"{memory} + {place}" for place in cycle.places)]
+
+
+def _row_bytes(loop: Loop) -> list[str]:
+    stacked = loop.inputs[loop.carried : loop.carried + loop.stacked]
+    return [str(_bytes(node.type)) for node in stacked]
+
+
+def _test(kernel: TurnsKernel) -> int:
+    """The output that says whether there is another turn; -1: none does."""
+    if not kernel.turns.loop.tests:
+        return -1
+    return kernel.turns.results[kernel.turns.handed][1]
+
+
+def listed_of(loop: Loop) -> list[Listed]:
+    """The numbers of turns that have no steps, in order."""
+    return [number for number in loop.numbers if isinstance(number, Listed)]
+
+
+__all__ = ["PARAMETERS", "Body", "listed_of", "print_turns"]

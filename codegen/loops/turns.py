@@ -1,0 +1,75 @@
+"""Loops whose turns are run by the unit of C that they stand in.
+
+Contract: `turns(go, *operands, *listed; turns, result)` is one result of a loop (`ir.loops`): what
+is carried at the end, what was collected, or the number of turns; calls with the same operands and
+the same `Turns` are one run. `listed` are the numbers of turns that have no steps, an array each.
+Rows that no turn has given are zeros.
+
+A loop becomes such rows where its body has native code (`codegen.unit_loops`).
+"""
+
+from typing import Any, Final
+
+from dynajit.core.errors import InternalError
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ir.loops import Loop
+from dynajit.ops.table.op_table import FURTHER, REQUIRED, Extern, Kind, Op
+
+
+@record(eq=False)
+class Turns:
+    """A loop, and what is known of the code of its turns.
+
+    Args:
+        loop, limit: of the row of `ir.loops`.
+        name: the C function of a turn.
+        results: for each result of the body that is read, (True, position of the output array) or
+            (False, position of the array that the turn was given and hands on).
+        sizes: bytes of each output array.
+        workspace: bytes that a turn needs.
+        work: elements that a turn computes.
+    """
+
+    loop: Loop
+    limit: int
+    name: str
+    results: tuple[tuple[bool, int], ...]
+    sizes: tuple[int, ...]
+    workspace: int
+    work: int
+
+    @property
+    def handed(self) -> int:
+        """How many of the results are carried or collected."""
+        return self.loop.carried + self.loop.collected
+
+
+def _infer(go: Any, *types: ValueType, turns: Turns, result: int) -> TensorType:
+    """The type of one result."""
+    type = turns.loop.types(turns.limit)[result]
+    return TensorType(type.shape, type.dtype, type.device)
+
+
+def _array(xp: Any, *operands: Any, turns: Turns, result: int) -> Any:
+    raise InternalError("turns: only generated code runs them")
+
+
+TURNS: Final = FURTHER.enter(
+    Op(
+        "turns",
+        Kind.EXTERN,
+        ("operands",),
+        {"turns": REQUIRED, "result": REQUIRED},
+        _infer,
+        Extern(_array, widens=True, refuses=True),
+        variadic=True,
+        opaque=True,
+        takes=dtypes.UNSIGNED,
+        document="A result of a loop that a unit of C runs: see `dynajit.codegen.loops.turns`.",
+    )
+)
+
+
+__all__ = ["TURNS", "Turns"]

@@ -1,0 +1,100 @@
+"""Where each result of a turn lies, for loops whose turns are run by their unit of C.
+
+Contract: `lower` gives a kernel that copies nothing from turn to turn: an output of a turn is
+written to several arrays in order (`Cycle`), one more than there are turns that read it, the first
+of which is the result's own; or to the row where it is collected. What turns hand on is a pointer.
+"""
+
+from collections.abc import Sequence
+
+from dynajit.codegen.loops.loop_ir import ALIGNMENT, Buffer, Cycle, TurnsKernel
+from dynajit.codegen.loops.turns import Turns
+from dynajit.core.errors import InternalError
+from dynajit.core.types import dtypes
+
+
+def lower(
+    name: str,
+    turns: Turns,
+    reads: Sequence[Buffer | None],
+    writes: Sequence[Buffer | None],
+    goes: bool,
+) -> TurnsKernel:
+    """The kernel of a loop.
+
+    Args:
+        reads: the operands; None for a first one that is no array.
+        writes: every result of the loop; None for one that nobody needs.
+        goes: what a first operand that is no array says.
+    """
+    loop = turns.loop
+    place = -(-turns.workspace // ALIGNMENT) * ALIGNMENT
+    cycles = []
+    for output, size in enumerate(turns.sizes):
+        row = _row_of(turns, writes, output)
+        if row is not None:
+            cycles.append(Cycle(row=row))
+            continue
+        own = _result_of(turns, writes, output)
+        count = _copies(turns, output)
+        new = tuple(place + at * _aligned(size) for at in range(count - (own is not None)))
+        place += len(new) * _aligned(size)
+        cycles.append(Cycle(own=own, places=new))
+    memory = Buffer(f"{name}_memory", dtypes.uint8, place) if place else None
+    operands = reads[1 : len(loop.inputs) + 1]
+    listed = reads[len(loop.inputs) + 1 :]
+    return TurnsKernel(
+        name,
+        turns,
+        goes if reads[0] is None else reads[0],
+        tuple(_present(operands)),
+        tuple(_present(listed)),
+        tuple(writes),
+        tuple(cycles),
+        memory,
+    )
+
+
+def _present(buffers: Sequence[Buffer | None]) -> list[Buffer]:
+    found = [buffer for buffer in buffers if buffer is not None]
+    if len(found) < len(buffers):
+        raise InternalError("turns: an operand is no array")
+    return found
+
+
+def _aligned(size: int) -> int:
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _row_of(turns: Turns, writes: Sequence[Buffer | None], output: int) -> int | None:
+    """The first result that collects an output of a turn, if it is read."""
+    places = range(turns.loop.carried, turns.handed)
+    return next((k for k in places if _is_of(turns, writes, k, output)), None)
+
+
+def _result_of(turns: Turns, writes: Sequence[Buffer | None], output: int) -> int | None:
+    """The first result that is an output of the last turn, if it is read."""
+    return next((k for k in range(turns.loop.carried) if _is_of(turns, writes, k, output)), None)
+
+
+def _is_of(turns: Turns, writes: Sequence[Buffer | None], result: int, output: int) -> bool:
+    return turns.results[result] == (True, output) and writes[result] is not None
+
+
+def _copies(turns: Turns, output: int) -> int:
+    """How many arrays an output is written to in order, so that none is overwritten while a later
+    turn reads it: two if the next turn reads it; one more for each turn that hands it on."""
+    carried = turns.loop.carried
+    ages = {k: 1 for k in range(carried) if turns.results[k] == (True, output)}
+    oldest, waiting = 0, list(ages)
+    while waiting:
+        source = waiting.pop()
+        oldest = max(oldest, ages[source])
+        for k in range(carried):
+            if turns.results[k] == (False, source) and k not in ages:
+                ages[k] = ages[source] + 1
+                waiting.append(k)
+    return oldest + 1
+
+
+__all__ = ["lower"]

@@ -1,0 +1,248 @@
+"""Loops that become part of the unit of C of the graph that they stand in.
+
+Contract: `UnitLoops.bring_in` gives the graph in which parts of loops are rows that have kernels
+(`codegen.loops.turns`), and the code of their turns. That is done where the body has native code of
+its own, no size of it is unknown, and only parts of the loop are read; other loops stay as they
+are, and are called turn by turn (`codegen.run.loop_program`). Loops within turns are brought in
+first. Bodies that hold arrays are given them as operands.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dynajit.codegen.c.support import Function
+from dynajit.codegen.c.turns import Body, listed_of
+from dynajit.codegen.loops.loop_ir import TurnsKernel
+from dynajit.codegen.loops.turns import TURNS, Turns
+from dynajit.codegen.plan.memory import Layout
+from dynajit.core.records import record
+from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.loops import LOOP, PART, Loop
+from dynajit.ir.node import Argument, Node, NodeKind
+from dynajit.ir.rebuild import keep, rebuild
+from dynajit.ir.sizes import symbols
+from dynajit.ops.table.op_table import TABLE
+
+
+class Code(Protocol):
+    """What is generated of a graph."""
+
+    functions: tuple[Function, ...]
+    layout: Layout
+
+
+Generate: TypeAlias = Callable[[Graph, str], Code | None]
+"""(graph of a turn, its C name) -> its kernels; None if some row has none."""
+
+
+@record(eq=False)
+class _Kept:
+    """A body that has code.
+
+    Args:
+        graph: with an input more for each of `arrays`.
+        arrays: constants of the body.
+        name, results, sizes, workspace, work: as of `Turns`.
+    """
+
+    graph: Graph
+    arrays: tuple[Any, ...]
+    name: str
+    results: tuple[tuple[bool, int], ...]
+    sizes: tuple[int, ...]
+    workspace: int
+    work: int
+
+
+class UnitLoops:
+    """The loops of a graph that is compiled. Mutable: knows the bodies that it has met.
+
+    Args:
+        prepare: gives the graph of a turn the form that code is generated of.
+        generate: the code.
+    """
+
+    def __init__(self, prepare: Callable[[Graph], Graph], generate: Generate) -> None:
+        self.bodies: dict[str, Body] = {}
+        self._prepare, self._generate = prepare, generate
+        self._known: dict[Graph, _Kept | None] = {}
+
+    def bring_in(self, graph: Graph) -> Graph:
+        """The graph in which loops are rows that have kernels, where they can be."""
+        found = {node: kept for node, kept in self._found(graph) if kept is not None}
+        if not found:
+            return graph
+        operands: dict[Node, tuple[tuple[Argument, ...], Turns]] = {}
+
+        def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+            kept = found.get(node)
+            if kept is not None:
+                turns = _turns(node, kept)
+                operands[node] = _operands(builder, args, turns, kept), turns
+                return None
+            loop = node.args[0] if node.op is PART else None
+            if not isinstance(loop, Node) or loop not in operands:
+                return keep(builder, node, args)
+            given, turns = operands[loop]
+            named = {"turns": turns, "result": _result_of(node, turns)}
+            return builder.call(TURNS, given, named, node.location, node.name)
+
+        return rebuild(graph, visit)
+
+    def _found(self, graph: Graph) -> Iterable[tuple[Node, _Kept | None]]:
+        """The loops that may be brought in, with the code of their bodies."""
+        users = graph.users()
+        for node in graph.calls:
+            if node.op is not LOOP or node in graph.outputs or not _has_plain_operands(node):
+                continue
+            if all(user.op is PART for user in users[node]):
+                yield node, self._kept(node.attributes["loop"])
+
+    def _kept(self, loop: Loop) -> _Kept | None:
+        if loop.body not in self._known:
+            self._known[loop.body] = self._new(loop)
+        return self._known[loop.body]
+
+    def _new(self, loop: Loop) -> _Kept | None:
+        if symbols(loop.body) or not _is_plain(loop):
+            return None
+        graph, arrays = _without_arrays(self.bring_in(self._prepare(loop.body)))
+        name = f"t{len(self.bodies)}"
+        self.bodies[name] = Body(name, (), Layout({}, 0, (), ()))  # the name is taken
+        code = self._generate(graph, name)
+        results = None if code is None else _results(graph, loop, code.layout)
+        if code is None or results is None:
+            return None
+        self.bodies[name] = Body(name, code.functions, code.layout)
+        sizes = tuple(_bytes(node) for node in code.layout.outputs)
+        workspace = code.layout.workspace_bytes
+        assert isinstance(workspace, int)
+        work = sum(_elements(node) for node in graph.calls)
+        return _Kept(graph, arrays, name, results, sizes, workspace, work)
+
+    def of(self, graph: Graph) -> list[Body]:
+        """The bodies that a graph needs, those that others call in front of them."""
+        needed = {node.attributes["turns"].name for node in graph.calls if node.op is TURNS}
+        found: list[Body] = []
+        for body in reversed(self.bodies.values()):
+            if body.name in needed:
+                found.insert(0, body)
+                needed |= {
+                    function.kernel.turns.name
+                    for function in body.functions
+                    if isinstance(function.kernel, TurnsKernel)
+                }
+        return found
+
+
+def _has_plain_operands(node: Node) -> bool:
+    """Whether a loop is given tensors, whose sizes are known, and a truth."""
+    go, *values = node.args
+    if not isinstance(go, (Node, bool)):
+        return False
+    tensors = [value for value in values if isinstance(value, Node)]
+    types = [value.type for value in tensors]
+    return len(tensors) == len(values) and all(
+        isinstance(type, TensorType) and isinstance(type.numel, int) for type in types
+    )
+
+
+def _is_plain(loop: Loop) -> bool:
+    """Whether a turn takes its numbers, then tensors alone, and gives tensors."""
+    is_number = [isinstance(node.type, ScalarType) for node in loop.body.inputs]
+    outputs = loop.body.outputs
+    return is_number == [place < len(loop.numbers) for place in range(len(is_number))] and all(
+        isinstance(output, Node) and isinstance(output.type, TensorType) for output in outputs
+    )
+
+
+def _without_arrays(body: Graph) -> tuple[Graph, tuple[Any, ...]]:
+    """The body that is given its constants, but for single elements, and these."""
+    arrays = [
+        node
+        for node in body.nodes
+        if node.kind is NodeKind.CONSTANT and (node.value.size != 1 or node in body.outputs)
+    ]
+    if not arrays:
+        return body, ()
+
+    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
+        return (
+            builder.placeholder(node.name, node.type)
+            if node in arrays
+            else keep(builder, node, args)
+        )
+
+    return rebuild(body, visit), tuple(node.value for node in arrays)
+
+
+def _results(graph: Graph, loop: Loop, layout: Layout) -> tuple[tuple[bool, int], ...] | None:
+    """Where each result of a turn lies; None if one is no array of a turn."""
+    if layout.constants:
+        return None
+    tensors = [node for node in graph.inputs if isinstance(node.type, TensorType)]
+    found = []
+    for output in graph.outputs[: loop.carried + loop.collected + loop.tests]:
+        assert isinstance(output, Node)
+        is_new = output in layout.outputs
+        if not is_new and output not in tensors:
+            return None
+        place = layout.outputs.index(output) if is_new else tensors.index(output)
+        found.append((is_new, place))
+    return None if loop.tests and not found[-1][0] else tuple(found)
+
+
+def _turns(node: Node, kept: _Kept) -> Turns:
+    loop, limit = replace(node.attributes["loop"], body=kept.graph), node.attributes["limit"]
+    return Turns(loop, limit, kept.name, kept.results, kept.sizes, kept.workspace, kept.work)
+
+
+def _operands(
+    builder: Builder, args: Sequence[Argument], turns: Turns, kept: _Kept
+) -> tuple[Argument, ...]:
+    """What the rows of a loop are given: arrays lie row by row."""
+    given = [_row_major(builder, argument) for argument in args]
+    constants = [*kept.arrays, *(_listed(number.values) for number in listed_of(turns.loop))]
+    return (*given, *(builder.constant(array).node for array in constants))
+
+
+def _row_major(builder: Builder, argument: Argument) -> Argument:
+    if not isinstance(argument, Node) or argument.kind is not NodeKind.PLACEHOLDER:
+        return argument
+    type = argument.type
+    assert isinstance(type, TensorType)
+    if type.strides is None or type.is_contiguous:
+        return argument
+    return builder.call(TABLE.clone, [argument], {}).node
+
+
+def _listed(values: Sequence[int | float]) -> Any:
+    return np.array(values, np.float64 if isinstance(values[0], float) else np.int64)
+
+
+def _result_of(part: Node, turns: Turns) -> int:
+    """Which result of a loop a part is."""
+    offsets = turns.loop.offsets(turns.limit)
+    types = turns.loop.types(turns.limit)
+    named = part.attributes
+    return next(
+        result
+        for result, (offset, type) in enumerate(zip(offsets, types, strict=False))
+        if offset == named["offset"]
+        and (tuple(type.shape), type.dtype) == (named["shape"], named["dtype"])
+    )
+
+
+def _elements(node: Node) -> int:
+    size = node.type.numel if isinstance(node.type, TensorType) else 1
+    assert isinstance(size, int)
+    return size
+
+
+def _bytes(node: Node) -> int:
+    assert isinstance(node.type, TensorType)
+    return _elements(node) * node.type.dtype.itemsize
