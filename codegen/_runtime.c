@@ -788,6 +788,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.sum_columns_f64 = (void *)(uintptr_t)sums_f64;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
+    self->runtime.run_turns = (void *)(uintptr_t)run_turns;
+    self->runtime.run_chunk = (void *)(uintptr_t)run_chunk;
     self->runtime.is_interrupted = is_interrupted;
     self->runtime.is_direct = &is_direct;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;

@@ -9,7 +9,7 @@ first. Bodies that hold arrays are given them as operands.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from dynajit.codegen.loops.loop_ir import TurnsKernel
 from dynajit.codegen.loops.turns import TURNS, Turns
 from dynajit.codegen.plan.memory import Layout
 from dynajit.core.records import record
-from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.core.types.value_types import ScalarType, Shape, TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.loops import LOOP, PART, Loop
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.rebuild import keep, rebuild
+from dynajit.ir.refusals import may_refuse
 from dynajit.ir.sizes import symbols
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Kind
 
 
 class Code(Protocol):
@@ -46,7 +47,7 @@ class _Kept:
     Args:
         graph: with an input more for each of `arrays`.
         arrays: constants of the body.
-        name, results, sizes, workspace, work: as of `Turns`.
+        name, results, sizes, workspace, work, chunk: as of `Turns`.
     """
 
     graph: Graph
@@ -56,6 +57,7 @@ class _Kept:
     sizes: tuple[int, ...]
     workspace: int
     work: int
+    chunk: int
 
 
 class UnitLoops:
@@ -111,10 +113,12 @@ class UnitLoops:
         if symbols(loop.body) or not _is_plain(loop):
             return None
         graph, arrays = _without_arrays(self.bring_in(self._prepare(loop.body)))
+        chunk = _chunk_of(graph, loop)
+        own = _of_elements(graph, chunk) if chunk else graph
         name = f"t{len(self.bodies)}"
         self.bodies[name] = Body(name, (), Layout({}, 0, (), ()))  # the name is taken
-        code = self._generate(graph, name)
-        results = None if code is None else _results(graph, loop, code.layout)
+        code = self._generate(own, name)
+        results = None if code is None else _results(own, loop, code.layout)
         if code is None or results is None:
             return None
         self.bodies[name] = Body(name, code.functions, code.layout)
@@ -122,7 +126,7 @@ class UnitLoops:
         workspace = code.layout.workspace_bytes
         assert isinstance(workspace, int)
         work = sum(_elements(node) for node in graph.calls)
-        return _Kept(graph, arrays, name, results, sizes, workspace, work)
+        return _Kept(graph, arrays, name, results, sizes, workspace, work, chunk)
 
     def of(self, graph: Graph) -> list[Body]:
         """The bodies that a graph needs, those that others call in front of them."""
@@ -180,6 +184,64 @@ def _without_arrays(body: Graph) -> tuple[Graph, tuple[Any, ...]]:
     return rebuild(body, visit), tuple(node.value for node in arrays)
 
 
+CHUNK_BYTES: Final = 24 << 10
+"""What a turn of a chunk reads and writes: with what else there is, the nearest cache of a CPU."""
+LARGEST_CHUNK: Final = 2048
+SMALLEST_CHUNK: Final = 64
+"""Elements: a turn costs some 30 ns beyond its kernel."""
+
+
+def _chunk_of(body: Graph, loop: Loop) -> int:
+    """Elements for which all turns are run before the next ones are begun; 0: turns are run for all
+    elements at once, since they are few, or turns do not compute element by element."""
+    if loop.tests or not loop.carried or len(body.outputs) > loop.carried + loop.collected:
+        return 0
+    inputs = body.inputs[len(loop.numbers) :]
+    shape = _shape(inputs[0])
+    outputs = [output for output in body.outputs if isinstance(output, Node)]
+    handed = [*inputs[: loop.carried], *outputs]
+    given = [node for node in inputs if _shape(node) == shape]
+    others = [node for node in inputs if node not in given]
+    if any(_shape(node) != shape for node in handed) or any(
+        _elements(node) != 1 for node in others
+    ):
+        return 0
+    if not all(_computes_elements(node) for node in body.calls):
+        return 0
+    bytes = sum(_item(node) for node in given) + 2 * sum(_item(node) for node in set(outputs))
+    chunk = min(LARGEST_CHUNK, 1 << (CHUNK_BYTES // bytes).bit_length() - 1)
+    return chunk if chunk >= SMALLEST_CHUNK and _elements(inputs[0]) >= 2 * chunk else 0
+
+
+def _computes_elements(node: Node) -> bool:
+    """Whether an element is computed of one element of each operand, and nothing is refused."""
+    assert node.op is not None
+    return node.op.kind is Kind.POINTWISE and not may_refuse(node)
+
+
+def _of_elements(body: Graph, chunk: int) -> Graph:
+    """The body for so many elements of each array, which lie side by side."""
+    shape = _shape(next(node for node in body.inputs if isinstance(node.type, TensorType)))
+    builder = Builder(body.name)
+    new: dict[Node, Argument] = {}
+    for node in body.nodes:
+        args = [new[a] if isinstance(a, Node) else a for a in node.args]
+        if node.kind is NodeKind.PLACEHOLDER:
+            new[node] = builder.placeholder(node.name, _part_of(node.type, shape, chunk)).node
+        elif node.kind is NodeKind.CONSTANT:
+            new[node] = builder.constant(node.value.reshape(()), node.name).node
+        else:
+            assert node.op is not None
+            new[node] = builder.call(node.op, args, node.attributes, node.location, node.name).node
+    return builder.finish(new[output] for output in body.outputs if isinstance(output, Node))
+
+
+def _part_of(type: ValueType, shape: Shape, chunk: int) -> ValueType:
+    if not isinstance(type, TensorType):
+        return type
+    return TensorType((chunk,) if type.shape == shape else (), type.dtype, type.device)
+
+
 def _results(graph: Graph, loop: Loop, layout: Layout) -> tuple[tuple[bool, int], ...] | None:
     """Where each result of a turn lies; None if one is no array of a turn."""
     if layout.constants:
@@ -198,7 +260,9 @@ def _results(graph: Graph, loop: Loop, layout: Layout) -> tuple[tuple[bool, int]
 
 def _turns(node: Node, kept: _Kept) -> Turns:
     loop, limit = replace(node.attributes["loop"], body=kept.graph), node.attributes["limit"]
-    return Turns(loop, limit, kept.name, kept.results, kept.sizes, kept.workspace, kept.work)
+    return Turns(
+        loop, limit, kept.name, kept.results, kept.sizes, kept.workspace, kept.work, kept.chunk
+    )
 
 
 def _operands(
@@ -237,6 +301,16 @@ def _result_of(part: Node, turns: Turns) -> int:
     )
 
 
+def _shape(node: Node) -> Shape:
+    assert isinstance(node.type, TensorType)
+    return node.type.shape
+
+
+def _item(node: Node) -> int:
+    assert isinstance(node.type, TensorType)
+    return node.type.dtype.itemsize
+
+
 def _elements(node: Node) -> int:
     size = node.type.numel if isinstance(node.type, TensorType) else 1
     assert isinstance(size, int)
@@ -244,5 +318,4 @@ def _elements(node: Node) -> int:
 
 
 def _bytes(node: Node) -> int:
-    assert isinstance(node.type, TensorType)
-    return _elements(node) * node.type.dtype.itemsize
+    return _elements(node) * _item(node)

@@ -97,7 +97,6 @@ C_LIBRARY: Final = {
     "memcpy": "void *memcpy(void *, const void *, __SIZE_TYPE__);",
     "memmove": "void *memmove(void *, const void *, __SIZE_TYPE__);",
     "memset": "void *memset(void *, int, __SIZE_TYPE__);",
-    "time": "long time(long *);",
 }
 """Functions of the C library itself that units may use, and the declaration of each."""
 

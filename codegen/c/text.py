@@ -170,8 +170,8 @@ def _turn(body: Body, calls: Mapping[str, "_Call"]) -> list[_Definition]:
     head = ",\n".join((f"{KERNEL} {body.name}({c_turns.PARAMETERS[0][:-1]}", c_turns.PARAMETERS[1]))
     lines = [
         f"{head}) {{",
-        "    (void)inputs, (void)outputs, (void)scalars, (void)workspace;",
-        "    (void)runtime, (void)threads, (void)status;",
+        "    (void)owner, (void)inputs, (void)outputs, (void)scalars;",
+        "    (void)workspace, (void)runtime, (void)threads, (void)status;",
         *_guard(body.layout),
         *_calls(body.functions, calls, body.layout, is_stamped=False),
         "}",

@@ -1,6 +1,6 @@
 """Loops whose turns a function of the same unit runs, in C.
 
-Contract: `print_turns` gives the kernel of a loop: a call of `dj_run_turns` (`headers/turns.h`).
+Contract: `print_turns` gives the kernel of a loop: calls of what runs turns (`headers/turns.h`).
 `Body` is the function of a turn, and the kernels that it calls; a unit prints each body once, for
 all loops that have it.
 """
@@ -8,7 +8,8 @@ all loops that have it.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dynajit.codegen.c.support import Function, function_text
+from dynajit.codegen.c.support import PARALLEL_WORK, Function, function_text
+from dynajit.codegen.c.support import loop as for_loop
 from dynajit.codegen.loops.loop_ir import Buffer, Cycle, TurnsKernel
 from dynajit.codegen.plan.memory import Layout
 from dynajit.core.records import record
@@ -17,8 +18,8 @@ from dynajit.ir.graph import type_of
 from dynajit.ir.loops import Listed, Loop, Steps
 
 PARAMETERS: Final = (
-    "void **inputs, void **outputs, const dj_scalar *scalars, char *workspace,",
-    "const dj_runtime *runtime, int threads, int64_t *status",
+    "const void *owner, void **inputs, void **outputs, const dj_scalar *scalars,",
+    "char *workspace, const dj_runtime *runtime, int threads, int64_t *status",
 )
 """Of the function of a turn."""
 
@@ -57,18 +58,57 @@ def print_turns(kernel: TurnsKernel) -> Function:
     body = [
         *_array("dj_turn_number", "number", _numbers(loop, kernel.listed)),
         *_array("dj_turn_result", "result", _results(kernel)),
-        *_cycles(kernel, memory),
-        *_array("int64_t", "rows", _row_bytes(loop)),
+        *_array("dj_turn_cycle", "cycle", map(_cycle, kernel.cycles)),
+        *_array("int64_t", "rows", map(str, _row_bytes(loop))),
         *_array("void *const", "operands", [b.name for b in kernel.operands]),
         "const dj_turns all = {",
-        f"    {turns.name}, INT64_C({turns.limit}), {', '.join(map(str, counts))},",
+        f"    {turns.name}, NULL, INT64_C({turns.limit}), {', '.join(map(str, counts))},",
         f"    number, result, cycle, rows, operands, {memory},",
         f"    {'NULL' if count is None else count.name},",
         "};",
-        f"dj_run_turns(&all, {goes}, runtime, threads, status);",
+        *(_in_chunks(kernel, goes) if turns.chunk else [_at_once(goes)]),
     ]
     text = function_text(kernel.name, parameters, body)
     return Function(kernel.name, kernel, text, (*reads, *written), may_fail=True)
+
+
+def _at_once(goes: str) -> str:
+    return f"dj_run_turns(&all, {goes}, runtime, threads, status);"
+
+
+def _in_chunks(kernel: TurnsKernel, goes: str) -> list[str]:
+    """The call for single elements, by a team where all turns together are worth one."""
+    turns = kernel.turns
+    whole = turns.loop.inputs[0].type
+    assert isinstance(whole, TensorType)
+    steps = [_step(node.type, whole) for node in turns.loop.inputs]
+    sizes = [_item(node) for node in turns.loop.body.outputs[: turns.handed]]
+    elements = whole.numel
+    assert isinstance(elements, int)
+    count = -(-elements // turns.chunk)
+    facts = f"{elements}, {turns.chunk}, {count}, steps, sizes, {kernel.bytes}, {goes}"
+    is_large = turns.work * turns.limit >= PARALLEL_WORK
+    threads = "threads" if is_large else "1"
+    call = f"dj_run_chunk(&all, &chunks, c, {threads}, runtime, status);"
+    team = "#pragma omp parallel for schedule(static) num_threads(threads)"
+    return [
+        *_array("int64_t", "steps", map(str, steps)),
+        *_array("int64_t", "sizes", map(str, sizes)),
+        f"const dj_chunks chunks = {{{facts}}};",
+        *[team] * is_large,
+        *for_loop("c", "0", str(count), [call]),
+    ]
+
+
+def _item(node: Any) -> int:
+    type = type_of(node)
+    assert isinstance(type, TensorType)
+    return type.dtype.itemsize
+
+
+def _step(type: Any, whole: TensorType) -> int:
+    """Bytes from an element of an operand to the next; 0 for what all elements read."""
+    return type.dtype.itemsize if type.shape == whole.shape else 0
 
 
 def _array(type: str, name: str, entries: Iterable[str]) -> list[str]:
@@ -100,33 +140,22 @@ def _results(kernel: TurnsKernel) -> list[str]:
     for number in range(turns.handed):
         is_output, place = turns.results[number]
         buffer = kernel.writes[number]
-        source = place if is_output else ~place
-        size = _bytes(type_of(turns.loop.body.outputs[number]))
+        output = turns.loop.body.outputs[number]
+        row = _bytes(type_of(output))
+        size = turns.chunk * _item(output) if turns.chunk else row
         to = "NULL" if buffer is None else f"(char *){buffer.name}"
-        found.append(f"{{{source}, {size}, {to}}}")
+        found.append(f"{{{place if is_output else ~place}, {size}, {row}, {to}}}")
     return found
 
 
-def _cycles(kernel: TurnsKernel, memory: str) -> list[str]:
-    lines, entries = [], []
-    for number, cycle in enumerate(kernel.cycles):
-        arrays = _places(kernel, cycle, memory)
-        if cycle.row is None:
-            lines.append(f"char *const cycle{number}[] = {{{', '.join(arrays)}}};")
-        row, name = (-1, f"cycle{number}") if cycle.row is None else (cycle.row, "NULL")
-        entries.append(f"{{{row}, {int(cycle.own is not None)}, {len(arrays)}, {name}}}")
-    return [*lines, *_array("dj_turn_cycle", "cycle", entries)]
+def _cycle(cycle: Cycle) -> str:
+    row, own = (-1 if result is None else result for result in (cycle.row, cycle.own))
+    return f"{{{row}, {own}, {cycle.count}, {cycle.place}, {cycle.step}}}"
 
 
-def _places(kernel: TurnsKernel, cycle: Cycle, memory: str) -> list[str]:
-    own = kernel.writes[cycle.own] if cycle.own is not None else None
-    first = [] if own is None else [f"(char *){own.name}"]
-    return [*first, *(f"{memory} + {place}" for place in cycle.places)]
-
-
-def _row_bytes(loop: Loop) -> list[str]:
+def _row_bytes(loop: Loop) -> list[int]:
     stacked = loop.inputs[loop.carried : loop.carried + loop.stacked]
-    return [str(_bytes(node.type)) for node in stacked]
+    return [_bytes(node.type) for node in stacked]
 
 
 def _test(kernel: TurnsKernel) -> int:

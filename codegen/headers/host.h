@@ -9,6 +9,7 @@ typedef struct {
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
     const int *is_direct; /* whether convolutions are summed directly, right now */
     void (*stamp)(int kernel); /* told of the end of each kernel while a profile is recorded; or NULL */
+    void *run_turns, *run_chunk; /* see turns.h */
     int (*is_interrupted)(void); /* whether a signal of Python's has raised an exception */
 } dj_runtime;
 

@@ -1,4 +1,5 @@
-/* Turns of a loop by one function, for a unit that has the loop: see `codegen.loops.turns`.
+/* Turns of a loop by one function (`codegen.loops.turns`): what they are, and the functions of the
+ * process that run them (turns.h of _runtime.c), which would cost each unit 60 ms of compiler.
  *
  * A turn takes its numbers, what the turn before has handed on, its row of each array that is stacked,
  * and what is fixed. Nothing is allocated or copied from turn to turn: an output is written to the
@@ -12,22 +13,23 @@ typedef struct {
 
 /* A result of a turn that is carried (first) or collected. */
 typedef struct {
-    int from;        /* an output of the turn, or ~ an input that it hands on */
-    int64_t bytes;   /* of it */
-    char *to;        /* the result of the loop; NULL for one that nobody needs */
+    int from;      /* an output of the turn, or ~ an input that it hands on */
+    int64_t bytes; /* of it */
+    int64_t row;   /* from what is collected of a turn to that of the next */
+    char *to;      /* the result of the loop; NULL for one that nobody needs */
 } dj_turn_result;
 
-/* Where an output is written. */
+/* Where an output is written: to a row, or to arrays in order. */
 typedef struct {
-    int row;           /* the result that collects it; -1: to the arrays that follow, in order */
-    int is_own;        /* the first of these is the array of a result */
-    int64_t count;
-    char *const *arrays;
+    int row;                    /* the result that collects it; -1: none */
+    int own;                    /* the result whose array is the first in order; -1: none */
+    int64_t count, place, step; /* of arrays; in memory, from where and by how many bytes */
 } dj_turn_cycle;
 
 typedef struct {
-    void (*run)(void **inputs, void **outputs, const dj_scalar *scalars, char *workspace,
-                const dj_runtime *runtime, int threads, int64_t *status);
+    void (*run)(const void *owner, void **inputs, void **outputs, const dj_scalar *scalars,
+                char *workspace, const dj_runtime *runtime, int threads, int64_t *status);
+    const void *owner;
     int64_t limit; /* -1: none */
     int numbers, carried, collected, stacked, inputs, outputs;
     int test; /* the output that says whether another turn follows; -1: none does */
@@ -35,108 +37,33 @@ typedef struct {
     const dj_turn_number *number;
     const dj_turn_result *result;
     const dj_turn_cycle *cycle;
-    const int64_t *rows; /* bytes of a row of each array that is stacked */
+    const int64_t *rows; /* bytes from a row to the next of each array that is stacked */
     const void *const *operands;
-    char *workspace;
+    char *memory;   /* of the cycles; a turn has what is in front of them */
     int64_t *count; /* gets the number of turns; NULL if nobody needs it */
 } dj_turns;
 
-/* The arguments of a turn. */
-DJ_INLINE void dj_begin_turn(const dj_turns *all, int64_t turn, int64_t place, int64_t shift,
-                             void **inputs, void **outputs, dj_scalar *scalars) {
-    for (int k = 0; k < all->numbers; k++) {
-        const dj_turn_number *number = &all->number[k];
-        if (number->listed) memcpy(&scalars[k], (const char *)number->listed + 8 * place, 8);
-        else scalars[k].i = number->start + number->step * place;
-    }
-    for (int k = 0; k < all->stacked; k++) {
-        const char *whole = (const char *)all->operands[all->carried + k];
-        inputs[all->carried + k] = (void *)(whole + place * all->rows[k]);
-    }
-    for (int k = 0; k < all->outputs; k++) {
-        const dj_turn_cycle *cycle = &all->cycle[k];
-        if (cycle->row < 0) {
-            outputs[k] = cycle->arrays[cycle->count == 1 ? 0 : (turn + shift) % cycle->count];
-            continue;
-        }
-        const dj_turn_result *result = &all->result[cycle->row];
-        outputs[k] = result->to + place * result->bytes;
-    }
+/* For turns that take and give single elements of arrays alone, `elements` each: all turns for some of
+ * the elements, which stay in the nearest cache, then for the next. The function of a turn is one of
+ * `chunk` elements; the last chunk begins where it fits, and computes some once more. */
+typedef struct {
+    int64_t elements, chunk, count; /* of all, of a chunk, of chunks */
+    const int64_t *steps;           /* bytes of an element of each operand; 0: all elements read one */
+    const int64_t *sizes;           /* bytes of an element of each result */
+    int64_t bytes;                  /* of the memory of a chunk */
+    int goes;                       /* there is a turn */
+} dj_chunks;
+
+/* All turns; status 4: a signal has raised an exception. */
+DJ_INLINE void dj_run_turns(const dj_turns *all, int goes, const dj_runtime *runtime, int threads,
+                            int64_t *status) {
+    ((void (*)(const dj_turns *, int, int, const dj_runtime *, int, int64_t *))runtime->run_turns)(
+        all, goes, 1, runtime, threads, status);
 }
 
-DJ_INLINE void *dj_turn_value(int from, void **inputs, void **outputs) {
-    return from < 0 ? inputs[~from] : outputs[from];
-}
-
-/* Keep what a turn gives, and hand it on. */
-DJ_INLINE void dj_end_turn(const dj_turns *all, int64_t place, void **inputs, void **outputs,
-                           void **handed) {
-    for (int k = all->carried; k < all->carried + all->collected; k++) {
-        const dj_turn_result *result = &all->result[k];
-        if (!result->to || (result->from >= 0 && all->cycle[result->from].row == k)) continue;
-        memcpy(result->to + place * result->bytes, dj_turn_value(result->from, inputs, outputs),
-               (size_t)result->bytes);
-    }
-    for (int k = 0; k < all->carried; k++)
-        handed[k] = dj_turn_value(all->result[k].from, inputs, outputs);
-    for (int k = 0; k < all->carried; k++) inputs[k] = handed[k];
-}
-
-/* Results of which the last turn left the values elsewhere: those first whose arrays are in no cycle,
- * because what is in a cycle may be read for another result. */
-DJ_INLINE void dj_end_turns(const dj_turns *all, int64_t turns, void **inputs) {
-    for (int in_cycle = 0; in_cycle < 2; in_cycle++) {
-        for (int k = 0; k < all->carried; k++) {
-            const dj_turn_result *result = &all->result[k];
-            if (!result->to || result->to == (char *)inputs[k]) continue;
-            const dj_turn_cycle *cycle = result->from < 0 ? NULL : &all->cycle[result->from];
-            int is_in_cycle = cycle && cycle->is_own && cycle->arrays[0] == result->to;
-            if (is_in_cycle == in_cycle) memcpy(result->to, inputs[k], (size_t)result->bytes);
-        }
-    }
-    for (int k = all->carried; k < all->carried + all->collected && turns < all->limit; k++) {
-        const dj_turn_result *result = &all->result[k];
-        int64_t first = all->backwards ? 0 : turns;
-        if (result->to)
-            memset(result->to + first * result->bytes, 0,
-                   (size_t)((all->limit - turns) * result->bytes));
-    }
-    if (all->count) *all->count = turns;
-}
-
-/* By how much turns are counted on, so that the last one, if it is known, writes to the first array of
- * each cycle. */
-DJ_INLINE int64_t dj_turn_shift(const dj_turns *all) {
-    if (all->limit < 1 || all->test >= 0) return 0;
-    int64_t common = 1;
-    for (int k = 0; k < all->outputs; k++) {
-        int64_t count = all->cycle[k].row < 0 ? all->cycle[k].count : 1;
-        if (common % count) common *= count;
-    }
-    return (common - (all->limit - 1) % common) % common;
-}
-
-/* All turns. Status 4: a signal has raised an exception. */
-static DJ_ONCE void dj_run_turns(const dj_turns *all, int goes, const dj_runtime *runtime, int threads,
-                                 int64_t *status) {
-    void *inputs[all->inputs + 1], *outputs[all->outputs + 1], *handed[all->carried + 1];
-    dj_scalar scalars[all->numbers + 1];
-    int64_t turn = 0, shift = dj_turn_shift(all), seconds = time(NULL);
-    memcpy(inputs, all->operands, sizeof(void *) * (size_t)all->inputs);
-    while (goes && turn != all->limit) {
-        int64_t place = all->backwards ? all->limit - 1 - turn : turn;
-        dj_begin_turn(all, turn, place, shift, inputs, outputs, scalars);
-        all->run(inputs, outputs, scalars, all->workspace, runtime, threads, status);
-        if (status[0]) return;
-        goes = all->test < 0 || *(char *)outputs[all->test];
-        dj_end_turn(all, place, inputs, outputs, handed);
-        turn++;
-        int64_t now = time(NULL);
-        if (now != seconds && runtime->is_interrupted()) {
-            status[0] = 4;
-            return;
-        }
-        seconds = now;
-    }
-    dj_end_turns(all, turn, inputs);
+/* All turns of a chunk. */
+DJ_INLINE void dj_run_chunk(const dj_turns *all, const dj_chunks *chunks, int64_t chunk, int threads,
+                            const dj_runtime *runtime, int64_t *status) {
+    ((void (*)(const dj_turns *, const dj_chunks *, int64_t, int, const dj_runtime *,
+               int64_t *))runtime->run_chunk)(all, chunks, chunk, threads, runtime, status);
 }

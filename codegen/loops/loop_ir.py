@@ -646,12 +646,15 @@ class Cycle:
     Args:
         row: the result of the loop that collects it: a turn's row of that; or None.
         own: the result that it is in the end, whose array is the first of the cycle; or None.
-        places: of the further arrays in the kernel's memory, in bytes.
+        count: how many arrays are written in order.
+        place, step: where they are in the kernel's memory, in bytes, but for the result's own.
     """
 
-    row: int | None = None
-    own: int | None = None
-    places: tuple[int, ...] = ()
+    row: int | None
+    own: int | None
+    count: int
+    place: int
+    step: int
 
 
 @record
@@ -666,7 +669,8 @@ class TurnsKernel:
         listed: the numbers that have no steps, in order.
         writes: the results; None for one that nobody needs.
         cycles: of each output of the body.
-        memory: for the cycles, and in front of them what a turn needs; None for nothing.
+        bytes: of memory for the cycles, and in front of them what a turn needs.
+        memory: where that is; None for chunks, which have their own, and for nothing.
     """
 
     name: str
@@ -676,6 +680,7 @@ class TurnsKernel:
     listed: tuple[Buffer, ...]
     writes: tuple[Buffer | None, ...]
     cycles: tuple[Cycle, ...]
+    bytes: int
     memory: Buffer | None
 
 

@@ -30,6 +30,8 @@ class Turns:
         sizes: bytes of each output array.
         workspace: bytes that a turn needs.
         work: elements that a turn computes.
+        chunk: elements that the function of a turn computes, where it computes single elements of
+            arrays of one shape: all turns are run for so many, then for the next; 0: of all.
     """
 
     loop: Loop
@@ -39,6 +41,7 @@ class Turns:
     sizes: tuple[int, ...]
     workspace: int
     work: int
+    chunk: int = 0
 
     @property
     def handed(self) -> int:

@@ -3,6 +3,8 @@
 Contract: `lower` gives a kernel that copies nothing from turn to turn: an output of a turn is
 written to several arrays in order (`Cycle`), one more than there are turns that read it, the first
 of which is the result's own; or to the row where it is collected. What turns hand on is a pointer.
+In chunks, where several threads compute what lies in two of them, no result's own array is among
+those.
 """
 
 from collections.abc import Sequence
@@ -32,15 +34,10 @@ def lower(
     cycles = []
     for output, size in enumerate(turns.sizes):
         row = _row_of(turns, writes, output)
-        if row is not None:
-            cycles.append(Cycle(row=row))
-            continue
-        own = _result_of(turns, writes, output)
-        count = _copies(turns, output)
-        new = tuple(place + at * _aligned(size) for at in range(count - (own is not None)))
-        place += len(new) * _aligned(size)
-        cycles.append(Cycle(own=own, places=new))
-    memory = Buffer(f"{name}_memory", dtypes.uint8, place) if place else None
+        own = None if turns.chunk or row is not None else _result_of(turns, writes, output)
+        count = 0 if row is not None else _copies(turns, output)
+        cycles.append(Cycle(row, own, count, place, _aligned(size)))
+        place += max(count - (own is not None), 0) * _aligned(size)
     operands = reads[1 : len(loop.inputs) + 1]
     listed = reads[len(loop.inputs) + 1 :]
     return TurnsKernel(
@@ -51,7 +48,8 @@ def lower(
         tuple(_present(listed)),
         tuple(writes),
         tuple(cycles),
-        memory,
+        place,
+        Buffer(f"{name}_memory", dtypes.uint8, place) if place and not turns.chunk else None,
     )
 
 

@@ -1,5 +1,7 @@
 """Rows among which there are loops: each loop's body is a program of its own, called turn by turn.
 
+On the CPU these are loops that are no part of their graph's unit of C (`codegen.unit_loops`).
+
 Contract: `LoopProgram` gives what `NumpyProgram` gives of the same graph, and has its attributes.
 Nothing of a turn is interpreted: C calls the body's program turn by turn (`codegen/turns.h`), or
 Python where it cannot: on a GPU it launches the body's plan turn by turn, and waits for nothing but
@@ -7,7 +9,7 @@ a test. `LoopBlueprint` is what can be kept on disk of it, `start_loops` makes t
 device.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,11 @@ from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
-from dynajit.core.types.value_types import ScalarType, Shape, TensorType, numel
+from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir import interpret, loops
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import Listed, Loop, Steps
-from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.reruns import RERUN, run_back
-from dynajit.ir.sizes import symbol_places
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table.op_table import Op
 
@@ -57,19 +57,11 @@ class LoopProgram(NumpyProgram):
         super().__init__(graph, name)
         self._bodies = dict(zip(loops.bodies_of(graph), bodies, strict=True))
         self._whole = _whole(graph)
-        self._straight = _straight(graph, self._bodies, self._whole)
         self.kernels = tuple(kernel for body in bodies for kernel in body.kernels)
         self.source = "\n".join([self.source, *(body.source for body in bodies)])
         self.explain = "\n".join(f"in each turn of a loop: {body.explain}" for body in bodies)
         self.from_cache = all(body.from_cache for body in bodies)
         self.stages = {name: value for body in bodies for name, value in body.stages.items()}
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs, in order; arrays are new, an output that is an input is that input."""
-        if self._straight is None:
-            return super().__call__(*arguments)
-        with recorded(Kind.PROGRAM, self):
-            return self._straight.run(arguments, self._turns_of)
 
     def _run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         return interpret.run_again(self._walk, operands, self._evaluate)
@@ -126,91 +118,6 @@ def start_loops(blueprint: LoopBlueprint, name: str, bodies: Sequence[Started]) 
     return Started(finish, blueprint, parts=tuple(bodies))
 
 
-@record(eq=False)
-class _Part:
-    """A result of a loop that is read.
-
-    Args:
-        number: of the value that it becomes.
-        place: among the results of the loop; -1: it has no elements.
-        type: of the array.
-    """
-
-    number: int
-    place: int
-    type: TensorType
-
-
-@record(eq=False)
-class _Runs:
-    """A loop, by numbers of values.
-
-    Args:
-        loop, limit: of the row.
-        numbers, counts: as `Program.turns` takes them.
-        program: of the body.
-        goes: the first turn runs.
-        reads: what the body is given.
-        parts: of its results.
-        frees: values that nothing needs afterwards.
-    """
-
-    loop: Loop
-    limit: int
-    numbers: tuple[Any, ...]
-    counts: tuple[Any, ...]
-    program: _runtime.Program
-    goes: bool
-    reads: tuple[int, ...]
-    parts: tuple[_Part, ...]
-    frees: tuple[int, ...]
-
-
-@record(eq=False)
-class _Straight:
-    """Loops on the CPU and parts of them, and nothing else: what a call looks up is known.
-
-    Args:
-        values: of a call: None for what it is given and for what it computes, then constants.
-        loops: in order.
-        outputs: numbers of values.
-    """
-
-    values: tuple[Any, ...]
-    loops: tuple[_Runs, ...]
-    outputs: tuple[int, ...]
-
-    def run(
-        self, arguments: Sequence[Any], by_turns: Callable[[Loop, int, Sequence[Any], bool], Any]
-    ) -> tuple[Any, ...]:
-        """The outputs.
-
-        Args:
-            arguments: of the program.
-            by_turns: (loop, limit, operands of its body, whether the first turn runs) -> its
-                results, where C cannot run the turns.
-        """
-        values = [*arguments, *self.values[len(arguments) :]]
-        for step in self.loops:
-            arrays = tuple([_row_major(np.asarray(values[number])) for number in step.reads])
-            found = None
-            if step.goes:
-                program, carried = step.program, step.loop.carried
-                found = program.turns(step.numbers, arrays, carried, step.limit, *step.counts)
-            if found is None:
-                found = by_turns(step.loop, step.limit, arrays, step.goes)
-            away = {id(array) for array in arrays}
-            for part in step.parts:
-                is_there = part.place >= 0
-                values[part.number] = (
-                    _own(found[part.place], part.type, away) if is_there else _empty(part.type)
-                )
-            del found, arrays  # the next loop shall have their memory
-            for number in step.frees:
-                values[number] = None
-        return tuple([values[number] for number in self.outputs])
-
-
 def _own(result: Any, kind: TensorType, away: set[int]) -> Any:
     """A result of a loop, as an array of its own: a copy of what has gone away, and of a part.
 
@@ -250,71 +157,6 @@ class _Results:
         """The result that begins at a byte: an array of its own."""
         kind = TensorType(shape, dtype, device)
         return _own(self._found[offset], kind, self._away) if numel(shape) else _empty(kind)
-
-
-def _straight(
-    graph: Graph, bodies: Mapping[Graph, Any], whole: frozenset[Loop]
-) -> _Straight | None:
-    """What calls of a graph need to know, where it is loops on the CPU and parts of them alone."""
-    calls = [*graph.calls]
-    constants = [node for node in graph.nodes if node.kind is NodeKind.CONSTANT]
-    numbers = {node: number for number, node in enumerate((*graph.inputs, *calls, *constants))}
-    is_plain = all(node.op in (loops.LOOP, loops.PART) for node in calls)
-    is_plain = is_plain and all(output in numbers for output in graph.outputs)
-    is_known = not symbol_places(graph) and not any(
-        isinstance(node.type, ScalarType) for node in graph.inputs
-    )
-    if whole or not is_plain or not is_known:
-        return None
-    last_uses = interpret.last_uses(graph)
-    found = []
-    for node in calls:
-        if node.op is not loops.LOOP:
-            continue
-        parts = [call for call in calls if node in call.args]
-        runs = _runs(node, parts, numbers, bodies, last_uses)
-        if runs is None:
-            return None
-        found.append(runs)
-    outputs = tuple([numbers[output] for output in graph.outputs if isinstance(output, Node)])
-    computed = (None,) * (len(numbers) - len(constants))
-    values = (*computed, *(constant.value for constant in constants))
-    return _Straight(values, tuple(found), outputs)
-
-
-def _runs(
-    node: Node,
-    parts: Sequence[Node],
-    numbers: Mapping[Node, int],
-    bodies: Mapping[Graph, Any],
-    last_uses: Mapping[Node, Sequence[Node]],
-) -> _Runs | None:
-    """A loop whose turns C may run, and of which only parts are read."""
-    loop, limit = node.attributes["loop"], node.attributes["limit"]
-    go, *values = node.args
-    program = bodies[loop.body]
-    read = [value for value in values if isinstance(value, Node)]
-    if not isinstance(go, bool) or len(read) < len(values):
-        return None
-    if loop.device is not CPU or not isinstance(program, _runtime.Program):
-        return None
-    kept = []
-    for part in parts:
-        shape = part.attributes["shape"]
-        place = -1 if not numel(shape) else _place_at(loop, limit, part.attributes["offset"])
-        kept.append(_Part(numbers[part], place, TensorType(shape, part.attributes["dtype"])))
-    reads = tuple([numbers[value] for value in read])
-    frees = tuple([numbers[value] for value in last_uses.get(node, ())])
-    return _Runs(
-        loop, limit, _numbers_in_c(loop), _counts(loop), program, go, reads, tuple(kept), frees
-    )
-
-
-def _place_at(loop: Loop, limit: int, offset: int) -> int:
-    """Which result with elements begins at a byte."""
-    sizes = [numel(type.shape) for type in loop.types(limit)]
-    found = zip(loop.offsets(limit), sizes, strict=False)
-    return next(place for place, (start, size) in enumerate(found) if start == offset and size)
 
 
 def _whole(graph: Graph) -> frozenset[Loop]:
