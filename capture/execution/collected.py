@@ -130,28 +130,44 @@ class Appended:
             numbers: what each of `numbers` is in every turn.
             left: heap id of the tensor of what a turn hands on -> what the last turn does.
         """
-        machine = self._machine
         known: dict[Key, Value] = dict(self._first)
         for identity, value in left.items():
             known[self._key(identity, count - 1)] = value
         each = {id(scalar): number for scalar, number in zip(self.numbers, numbers, strict=True)}
-
-        def item_of(value: Value, turn: int) -> Value:
-            if isinstance(value, TupleValue):
-                return TupleValue(tuple(item_of(item, turn) for item in value.items))
-            if isinstance(value, Scalar) and id(value) in each:
-                return constant(each[id(value)].at(turn))
-            if not isinstance(value, HeapValue):
-                return value
-            key = self._key(self._places[value.identity], turn)
-            if key not in known and isinstance(key, tuple):
-                row = new_row(machine.recorder, stacks[key[0]], key[1])
-                known[key] = like(machine, value, row)
-            return known.get(key, value)
-
         for target, items in self._lists:
-            appended = [item_of(item, turn) for turn in range(count) for item in items]
-            append_items(machine.heap, target.identity, tuple(appended))
+            appended = [
+                self._item(item, turn, stacks, known, each)
+                for turn in range(count)
+                for item in items
+            ]
+            append_items(self._machine.heap, target.identity, tuple(appended))
+
+    def _item(
+        self,
+        value: Value,
+        turn: int,
+        stacks: Mapping[int, graph.Value],
+        known: dict[Key, Value],
+        each: Mapping[int, Any],
+    ) -> Value:
+        """What a turn appends.
+
+        Args:
+            known: tensors that have been made so far; grows.
+            each: id of a number of turns -> what it is in every turn.
+        """
+        if isinstance(value, TupleValue):
+            items = [self._item(item, turn, stacks, known, each) for item in value.items]
+            return TupleValue(tuple(items))
+        if isinstance(value, Scalar) and id(value) in each:
+            return constant(each[id(value)].at(turn))
+        if not isinstance(value, HeapValue):
+            return value
+        key = self._key(self._places[value.identity], turn)
+        if key not in known and isinstance(key, tuple):
+            row = new_row(self._machine.recorder, stacks[key[0]], key[1])
+            known[key] = like(self._machine, value, row)
+        return known.get(key, value)
 
 
 def append_items(heap: Any, identity: int, items: tuple[Value, ...]) -> None:

@@ -75,11 +75,12 @@ from dynajit.ops import TABLE
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
 
-#: Loops of fewer turns are unrolled: kernels see more than one turn at a time.
-FEWEST_TURNS: Final = 17
+#: Loops of fewer turns are unrolled: half of them are captured as they come.
+FEWEST_TURNS: Final = 8
 
-#: So are loops that would give fewer nodes: kernels of many turns run up to ten times as fast as
-#: turns of kernels, and take a second or two to compile.
+#: On a GPU so are loops of fewer turns than these, and loops that would give fewer nodes: there
+#: Python launches each turn, and kernels of many turns run up to ten times as fast.
+FEWEST_TURNS_ON_GPU: Final = 17
 FEWEST_NODES: Final = 512
 
 #: For how many nodes one counts whose sizes are symbols: compiling it takes as long.
@@ -219,9 +220,8 @@ class Watcher:
             and left >= FEWEST_TURNS - PEELED
             and may_try(executor, frame)
         ):
-            turn = executor.recorder.builder.nodes[found.nodes :]
-            is_large = sum(map(_weight, turn)) * left >= FEWEST_NODES
-            tried += self._try(executor, frame, iterator, found.states[-1], is_large)
+            pays = _pays(executor.recorder.builder.nodes[found.nodes :], left)
+            tried += self._try(executor, frame, iterator, found.states[-1], pays)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
         )
@@ -232,14 +232,13 @@ class Watcher:
         frame: Frame,
         iterator: IteratorValue,
         before: SavedFrame,
-        is_large: bool,
+        pays: bool,
     ) -> bool:
         """Try a turn that stands for all others.
 
         Args:
             before: the frame in front of the turn before.
-            is_large: all turns together are too many operations to be unrolled; however few they
-                are, there is one version for all numbers of turns.
+            pays: a loop with a known number of turns pays; one version for all numbers always does.
 
         Returns:
             Whether it was tried.
@@ -253,13 +252,27 @@ class Watcher:
                     return True
                 executor.recorder.restore(mark)
                 settled_range(executor, iterator)
-        if not is_large:
+        if not pays:
             return False
         items = items_of(executor, iterator)
         if items is not None:
             turn = _Turn(executor, frame, before, items, self.number())
             self.attempt(turn, turn.make)
         return True
+
+
+def _pays(turn: Sequence[Node], left: int) -> bool:
+    """Whether a loop is worth more than its turns one by one.
+
+    Args:
+        turn: the nodes of one.
+        left: how many there are.
+    """
+    is_on_gpu = any(isinstance(n.type, TensorType) and n.type.device is not CPU for n in turn)
+    if not is_on_gpu:
+        return True
+    is_long = left >= FEWEST_TURNS_ON_GPU - PEELED
+    return is_long and sum(map(_weight, turn)) * left >= FEWEST_NODES
 
 
 def _weight(node: Node) -> int:
@@ -299,7 +312,7 @@ class _Turn(Tried):
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
-        self._memories = Memories(self._recorder, self._input)
+        self._memories = Memories(self._recorder, self._stand_ins.add)
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -333,7 +346,7 @@ class _Turn(Tried):
         self._tensors.clear()
         self._numbers.clear()
         self._changed.clear()
-        self._stand_ins.clear()
+        self._stand_ins.nodes.clear()
         self._turns.clear()
 
     # -- before ------------------------------------------------------------------------------
@@ -480,7 +493,7 @@ class _Turn(Tried):
             self._builder.name, taken, inputs, stands, [*after, *rows], memories.changes()
         )
         recorder, builder = self._recorder, self._builder
-        builder.take(self._mark.nodes, self._stand_ins)
+        builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
         results: Sequence[graph.Value] = ()
         if after or rows or any(map(may_refuse, taken)):
@@ -749,7 +762,7 @@ class _CountedTurn(_Turn):
         inputs = [value.node for _, value in self._turns.taken.values()]
         stands = [value_in(recorder, stand).node for stand, _ in pairs]
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
-        builder.take(self._mark.nodes, self._stand_ins)
+        builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
         given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
@@ -776,4 +789,4 @@ class _CountedTurn(_Turn):
         return Scalar(first + turns * change, None, ("+", (more, Constant(first))))
 
 
-__all__ = ["FEWEST_TURNS", "Watcher"]
+__all__ = ["Watcher"]

@@ -268,7 +268,7 @@ class _Test(Tried):
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
         self._turns.clear()
-        self._stand_ins.clear()
+        self._stand_ins.nodes.clear()
 
     def make(self) -> None:
         """Capture turns until one changes what is carried, and nothing else; make a loop of it.
@@ -550,7 +550,7 @@ class _Test(Tried):
         outputs = [*after, goes_on.node]
         body, fixed = body_of(self._builder.name, taken, inputs, stands, outputs)
         recorder, builder = self._recorder, self._builder
-        builder.take(self._mark.nodes, self._stand_ins)
+        builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
         go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]

@@ -85,6 +85,24 @@ class Reads(dict[str, Value]):
         super().__setitem__(name, value)
 
 
+class StandIns:
+    """Inputs that nothing will load, of a turn that is tried. Mutable: grows.
+
+    Args:
+        builder: of the graph.
+    """
+
+    def __init__(self, builder: graph.Builder) -> None:
+        self._builder = builder
+        self.nodes: list[graph.Node] = []
+
+    def add(self, name: str, type: Any) -> graph.Value:
+        """A further one."""
+        value = self._builder.placeholder(name, type)
+        self.nodes.append(value.node)
+        return value
+
+
 class Tried:
     """A turn that is tried. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -105,8 +123,8 @@ class Tried:
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input, executor.heap.next_id)
-        self._stand_ins: list[graph.Node] = []
+        self._stand_ins = StandIns(self._builder)
+        self._turns = Turns(number, self._stand_ins.add, executor.heap.next_id)
 
     @property
     def _now(self) -> Reads:
@@ -118,12 +136,6 @@ class Tried:
         """Whether the turn has an item of an iterator of its own."""
         return False
 
-    def _input(self, name: str, type: Any) -> graph.Value:
-        """An input that nothing will load."""
-        value = self._builder.placeholder(name, type)
-        self._stand_ins.append(value.node)
-        return value
-
     def _stand_in(self, name: str, value: TensorValue, needs_gradient: bool = False) -> TensorValue:
         """A tensor like one that there is in front of the turn.
 
@@ -132,7 +144,7 @@ class Tried:
         """
         held = value_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
-        given = self._input(name, kind)
+        given = self._stand_ins.add(name, kind)
         needs = needs_gradient or self._builder.needs_gradient(held)
         self._builder.note_gradient(given, needs)
         made = self._recorder.new_tensor(given)
@@ -141,7 +153,7 @@ class Tried:
 
     def _stand_in_of_number(self, kind: type) -> TensorValue:
         """A tensor like those that hold numbers of Python's of a class."""
-        given = self._input("carried", TensorType((), DTYPES[kind], CPU))
+        given = self._stand_ins.add("carried", TensorType((), DTYPES[kind], CPU))
         self._builder.lay_out(given, ())
         return self._recorder.new_tensor(given)
 

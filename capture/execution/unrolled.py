@@ -18,7 +18,6 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution import plain_programs
 from dynajit.capture.execution.array_programs import Recursion, is_of_arrays
-from dynajit.capture.execution.loops import FEWEST_TURNS
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.machine import LoopPlace
 from dynajit.capture.values.containers import (
@@ -56,6 +55,9 @@ MOST_OF_LAYERS: Final = 12_288
 
 MOST_SMALL: Final = 1024
 """Elements of an array of which an operation takes no longer than a call of NumPy's."""
+
+MANY_TURNS: Final = 17
+"""Turns that, where they break, are left to plain Python with the loop."""
 
 TURNS_ASKED: Final = 64
 """Turns of all loops after which it is asked whether the program may meet a tensor at all."""
@@ -194,7 +196,7 @@ class Unrolled:
         for frame in executor.frames:
             for found in self._counted.values():
                 is_around = found.is_around(frame)
-                is_long = not found.rest or found.rest >= FEWEST_TURNS
+                is_long = not found.rest or found.rest >= MANY_TURNS
                 is_short = _is_short(found, nodes, 2 * FEWEST_COMPUTING)  # of two parts
                 if found.frame is frame and is_around and is_long and is_short:
                     detail = f"turns break: {stop.reason.explanation}"

@@ -106,21 +106,23 @@ def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value)
 
 def with_known(scalar: Scalar, known: Callable[[Scalar], Constant | None]) -> Scalar:
     """A number of a turn with constants for the parts that `known` knows."""
-
-    def part(value: Scalar | Constant) -> Scalar | Constant:
-        if isinstance(value, Constant) or isinstance(value.source, Turn):
-            return value
-        if value.expression is None:
-            return known(value) or value
-        symbol, operands = value.expression
-        found = tuple(map(part, operands))
-        if all(a is b for a, b in zip(found, operands, strict=True)):
-            return value
-        return Scalar(value.value, value.source, (symbol, found), value.symbolic)
-
-    found = part(scalar)
+    found = _with_known_part(scalar, known)
     assert isinstance(found, Scalar)
     return found
+
+
+def _with_known_part(
+    value: Scalar | Constant, known: Callable[[Scalar], Constant | None]
+) -> Scalar | Constant:
+    if isinstance(value, Constant) or isinstance(value.source, Turn):
+        return value
+    if value.expression is None:
+        return known(value) or value
+    symbol, operands = value.expression
+    found = tuple([_with_known_part(operand, known) for operand in operands])
+    if all(a is b for a, b in zip(found, operands, strict=True)):
+        return value
+    return Scalar(value.value, value.source, (symbol, found), value.symbolic)
 
 
 def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:

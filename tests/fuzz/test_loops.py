@@ -14,12 +14,6 @@ COUNT = int(os.environ.get("DYNAJIT_FUZZ_LOOPS", "40"))
 BATCH = 10
 
 
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch):
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
-
-
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
 def test_random_loops_are_as_in_plain_python(first):
     end = min(first + BATCH, FIRST + COUNT)

@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_collected import assert_same, loops_of
 
 X = np.arange(6.0)
 COMPLEX = np.linspace(-1.5, 1.0, 6) + 0.3j * X
 MATRIX = np.random.default_rng(0).random((6, 6)) + 0.1
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def heat(u, n):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 
 RANDOM = np.random.default_rng(0)
 U = RANDOM.random(40)
@@ -17,12 +16,6 @@ WHOLE = RANDOM.integers(0, 9, 40)
 DIVISORS = RANDOM.integers(0, 3, 40)
 PLACES = RANDOM.integers(0, 80, 40)
 WITH_NAN = np.where(RANDOM.random(40) < 0.3, np.nan, RANDOM.integers(-1, 2, 40))
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch):
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def above(u, t):

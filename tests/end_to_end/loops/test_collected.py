@@ -7,16 +7,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 
 X = dj.arange(6.0)
 IMAGES = dj.arange(24.0).reshape(2, 3, 4)
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 class Holder:

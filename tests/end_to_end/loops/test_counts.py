@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_tested_loops import assert_same as assert_tensors_same
 
 V = np.random.default_rng(0).standard_normal(60)
 WITH_NAN = np.where(V > 1, np.nan, V)
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def counted(v):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 
 pytestmark = pytest.mark.one_python
 
@@ -191,12 +190,6 @@ PROGRAMS = [
 ]  # fmt: skip
 
 NAMES = [program[0].__name__ for program in PROGRAMS]
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def by_rows(function: Callable[..., Any], **keywords: Any) -> Callable[..., Any]:

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 
 pytestmark = pytest.mark.one_python
 
 N = 24
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def prefix(y, x):

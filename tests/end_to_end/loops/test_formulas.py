@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.support.loops import loops_of
 
 X = dj.arange(6.0) + 1
 INNER = 30
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def multiple(x):

@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_counts import assert_same
 from tests.end_to_end.loops.test_tested_loops import loops_of
 
 V = np.random.default_rng(0).standard_normal(60)
 X = np.arange(6.0)
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def old_sum(x, tolerance):

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_collected import assert_same, loops_of
 
 X = dj.arange(6.0)
 ARRAY = np.arange(6.0)
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def stencil(u, n):

@@ -7,17 +7,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_collected import loops_of
 from tests.end_to_end.loops.test_counts import assert_same
 
 V = np.random.default_rng(0).standard_normal(60)
-
-
-@pytest.fixture(autouse=True)
-def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few operations are loops of the graph, too."""
-    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
 def positive(v):
