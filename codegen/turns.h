@@ -31,7 +31,8 @@ static void begin_turn(const dj_turns *all, int64_t turn, int64_t place, int64_t
     }
     for (int k = 0; k < all->outputs; k++) {
         const dj_turn_cycle *cycle = &all->cycle[k];
-        int64_t at = cycle->count < 2 ? 0 : (turn + shift) % cycle->count, own = cycle->own >= 0;
+        int64_t count = cycle->count, own = cycle->own >= 0;
+        int64_t at = count < 2 ? 0 : count == 2 ? (turn + shift) & 1 : (turn + shift) % count;
         if (cycle->row >= 0) {
             const dj_turn_result *result = &all->result[cycle->row];
             outputs[k] = result->to + place * result->row;
@@ -119,7 +120,7 @@ static void run_turns(const dj_turns *all, int goes, int polled, const dj_runtim
         goes = all->test < 0 || *(char *)outputs[all->test];
         end_turn(all, place, inputs, outputs, handed);
         turn++;
-        if (!polled || turn_clock() < stop) continue;
+        if (!polled || turn & 15 || turn_clock() < stop) continue;
         if (is_interrupted()) {
             status[0] = 4;
             return;
@@ -148,9 +149,8 @@ static void run_chunk(const dj_turns *all, const dj_chunks *chunks, int64_t chun
     part.operands = operands;
     part.result = result;
     part.memory = memory + (-(uintptr_t)memory & 63);
-    part.count = NULL;
+    if (!is_last) part.count = NULL;
     run_turns(&part, chunks->goes, chunk < chunks->count / threads, runtime, 1, status);
-    if (is_last && all->count) *all->count = chunks->goes ? all->limit : 0;
 }
 
 /* What the turns of a loop are, as `Program.turns` is told. */

@@ -7,6 +7,7 @@ are, and are called turn by turn (`codegen.run.loop_program`). Loops within turn
 first. Bodies that hold arrays are given them as operands.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
@@ -32,8 +33,13 @@ from dynajit.ops.table.op_table import TABLE, Kind
 class Code(Protocol):
     """What is generated of a graph."""
 
-    functions: tuple[Function, ...]
-    layout: Layout
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The kernels."""
+
+    @property
+    def layout(self) -> Layout:
+        """Where their buffers live."""
 
 
 Generate: TypeAlias = Callable[[Graph, str], Code | None]
@@ -193,24 +199,27 @@ SMALLEST_CHUNK: Final = 64
 
 def _chunk_of(body: Graph, loop: Loop) -> int:
     """Elements for which all turns are run before the next ones are begun; 0: turns are run for all
-    elements at once, since they are few, or turns do not compute element by element."""
-    if loop.tests or not loop.carried or len(body.outputs) > loop.carried + loop.collected:
-        return 0
-    inputs = body.inputs[len(loop.numbers) :]
-    shape = _shape(inputs[0])
+    elements at once, since they are few, or turns do not compute element by element.
+
+    Numbers without dims are computed of such alone, and so for each chunk anew.
+    """
+    inputs, read = body.inputs[len(loop.numbers) :], loop.carried + loop.collected + loop.tests
     outputs = [output for output in body.outputs if isinstance(output, Node)]
+    if len(outputs) > read or not all(_computes_elements(node) for node in body.calls):
+        return 0
+    shape = max((_shape(node) for node in inputs), key=math.prod, default=())
     handed = [*inputs[: loop.carried], *outputs]
-    given = [node for node in inputs if _shape(node) == shape]
-    others = [node for node in inputs if node not in given]
-    if any(_shape(node) != shape for node in handed) or any(
-        _elements(node) != 1 for node in others
-    ):
+    if any(_shape(node) not in (shape, ()) for node in handed):
         return 0
-    if not all(_computes_elements(node) for node in body.calls):
+    if any(_elements(node) != 1 for node in inputs if _shape(node) != shape):
         return 0
-    bytes = sum(_item(node) for node in given) + 2 * sum(_item(node) for node in set(outputs))
-    chunk = min(LARGEST_CHUNK, 1 << (CHUNK_BYTES // bytes).bit_length() - 1)
-    return chunk if chunk >= SMALLEST_CHUNK and _elements(inputs[0]) >= 2 * chunk else 0
+    bytes = _bytes_of_element(inputs, shape) + 2 * _bytes_of_element(set(outputs), shape)
+    chunk = min(LARGEST_CHUNK, 1 << max(CHUNK_BYTES // max(bytes, 1), 1).bit_length() - 1)
+    return chunk if chunk >= SMALLEST_CHUNK and math.prod(shape) >= 2 * chunk else 0
+
+
+def _bytes_of_element(nodes: Iterable[Node], shape: Shape) -> int:
+    return sum(_item(node) for node in nodes if _shape(node) == shape)
 
 
 def _computes_elements(node: Node) -> bool:
@@ -221,7 +230,8 @@ def _computes_elements(node: Node) -> bool:
 
 def _of_elements(body: Graph, chunk: int) -> Graph:
     """The body for so many elements of each array, which lie side by side."""
-    shape = _shape(next(node for node in body.inputs if isinstance(node.type, TensorType)))
+    tensors = [node for node in body.inputs if isinstance(node.type, TensorType)]
+    shape = max(map(_shape, tensors), key=math.prod)
     builder = Builder(body.name)
     new: dict[Node, Argument] = {}
     for node in body.nodes:

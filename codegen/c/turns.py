@@ -24,6 +24,10 @@ PARAMETERS: Final = (
 """Of the function of a turn."""
 
 
+LIKELY: Final = 64
+"""Turns of a loop of which nobody knows how many it has."""
+
+
 @record(eq=False)
 class Body:
     """The turns of loops.
@@ -79,15 +83,14 @@ def _at_once(goes: str) -> str:
 def _in_chunks(kernel: TurnsKernel, goes: str) -> list[str]:
     """The call for single elements, by a team where all turns together are worth one."""
     turns = kernel.turns
-    whole = turns.loop.inputs[0].type
-    assert isinstance(whole, TensorType)
-    steps = [_step(node.type, whole) for node in turns.loop.inputs]
-    sizes = [_item(node) for node in turns.loop.body.outputs[: turns.handed]]
+    whole = _whole(turns.loop)
+    steps = [_step(node, whole) for node in turns.loop.inputs]
+    sizes = [_step(node, whole) for node in turns.loop.body.outputs[: turns.handed]]
     elements = whole.numel
     assert isinstance(elements, int)
     count = -(-elements // turns.chunk)
     facts = f"{elements}, {turns.chunk}, {count}, steps, sizes, {kernel.bytes}, {goes}"
-    is_large = turns.work * turns.limit >= PARALLEL_WORK
+    is_large = turns.work * (turns.limit if turns.limit >= 0 else LIKELY) >= PARALLEL_WORK
     threads = "threads" if is_large else "1"
     call = f"dj_run_chunk(&all, &chunks, c, {threads}, runtime, status);"
     team = "#pragma omp parallel for schedule(static) num_threads(threads)"
@@ -100,14 +103,16 @@ def _in_chunks(kernel: TurnsKernel, goes: str) -> list[str]:
     ]
 
 
-def _item(node: Any) -> int:
+def _whole(loop: Loop) -> TensorType:
+    """The type of an operand that turns read element by element."""
+    types = [node.type for node in loop.inputs]
+    return max((t for t in types if isinstance(t, TensorType)), key=lambda type: type.numel)
+
+
+def _step(node: Any, whole: TensorType) -> int:
+    """Bytes from an element of a value to the next; 0 for what is the same for all elements."""
     type = type_of(node)
     assert isinstance(type, TensorType)
-    return type.dtype.itemsize
-
-
-def _step(type: Any, whole: TensorType) -> int:
-    """Bytes from an element of an operand to the next; 0 for what all elements read."""
     return type.dtype.itemsize if type.shape == whole.shape else 0
 
 
@@ -142,7 +147,8 @@ def _results(kernel: TurnsKernel) -> list[str]:
         buffer = kernel.writes[number]
         output = turns.loop.body.outputs[number]
         row = _bytes(type_of(output))
-        size = turns.chunk * _item(output) if turns.chunk else row
+        step = _step(output, _whole(turns.loop)) if turns.chunk else 0
+        size = turns.chunk * step or row
         to = "NULL" if buffer is None else f"(char *){buffer.name}"
         found.append(f"{{{place if is_output else ~place}, {size}, {row}, {to}}}")
     return found

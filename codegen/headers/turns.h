@@ -43,8 +43,8 @@ typedef struct {
     int64_t *count; /* gets the number of turns; NULL if nobody needs it */
 } dj_turns;
 
-/* For turns that take and give single elements of arrays alone, `elements` each: all turns for some of
- * the elements, which stay in the nearest cache, then for the next. The function of a turn is one of
+/* For turns that take and give single elements of arrays, `elements` each, and numbers that no element
+ * is read for: all turns for some of the elements, which stay in the nearest cache, then for the next. The function of a turn is one of
  * `chunk` elements; the last chunk begins where it fits, and computes some once more. */
 typedef struct {
     int64_t elements, chunk, count; /* of all, of a chunk, of chunks */

@@ -8,6 +8,7 @@ those.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from dynajit.codegen.loops.loop_ir import ALIGNMENT, Buffer, Cycle, TurnsKernel
 from dynajit.codegen.loops.turns import Turns
@@ -60,8 +61,12 @@ def _present(buffers: Sequence[Buffer | None]) -> list[Buffer]:
     return found
 
 
+APART: Final = 9 * ALIGNMENT
+"""Bytes between arrays in memory: on x86 a read waits for a write a multiple of 4096 bytes away."""
+
+
 def _aligned(size: int) -> int:
-    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT + APART
 
 
 def _row_of(turns: Turns, writes: Sequence[Buffer | None], output: int) -> int | None:
