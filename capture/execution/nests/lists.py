@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.capture.execution.nests.array_calls import ArrayCalls
 from dynajit.capture.execution.nests.complex_numbers import as_python
+from dynajit.capture.execution.nests.draws import Draws
 from dynajit.capture.execution.nests.values import (
     Again,
     Array,
@@ -52,7 +52,7 @@ class Findings:
         self.growing: set[str] = set()
 
 
-class Lists(ArrayCalls):
+class Lists(Draws):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:

@@ -334,7 +334,8 @@ class _Nest:
             raise NotNest
         self._finish(exit)
         targets, windows = self._targets()
-        written = tuple(targets)
+        drawn = [slot for slot in self._inputs.generators if slot in flow.written]
+        written = (*targets, *drawn)
         registers = {name: self._registers_of(name) for name in results}
         nest = Nest(
             tuple(map(tuple, flow.blocks)),
@@ -352,6 +353,8 @@ class _Nest:
             is_complex = tensor_type(self._executor, data).dtype.is_complex
             value = next(values)
             store_whole(self._executor, data, TABLE.view_as_complex(value) if is_complex else value)
+        for slot in drawn:
+            self._recorder.write_state(self._inputs.generators[slot], next(values))
         found = {name: _joined([next(values) for _ in parts]) for name, parts in registers.items()}
         if self._is_rest:
             self._return(exit, found)
