@@ -23,11 +23,12 @@ class Drawing:
 
     Args:
         launch: takes states as tensors, and gives what they are afterwards.
-        states: (position among its arguments, position among its results) of each.
+        states: of each the position among its arguments, that among its results, and whether normal
+            numbers are drawn.
     """
 
     def __init__(
-        self, launch: Callable[..., tuple[Any, ...]], states: Sequence[tuple[int, int]]
+        self, launch: Callable[..., tuple[Any, ...]], states: Sequence[tuple[int, int, bool]]
     ) -> None:
         self._launch, self._states = launch, states
 
@@ -36,22 +37,23 @@ class Drawing:
         Raises:
             LaunchFailed: by the launch, or since a generator has a state that nobody knows.
         """
-        generators = [args[position] for position, _ in self._states]
+        generators = [args[position] for position, _, _ in self._states]
         if len({id(bits_of(each)) for each in generators}) < len(generators):
             raise LaunchFailed(MSG_GENERATOR)
+        states = [*zip(generators, self._states, strict=True)]
         given = list(args)
         with contextlib.ExitStack() as held:
             for lock in sorted(map(lock_of, generators), key=id):
                 held.enter_context(lock)
-            for generator, (position, _) in zip(generators, self._states, strict=True):
-                words = words_of(generator)
+            for generator, (position, _, has_normals) in states:
+                words = words_of(generator, has_normals)
                 if words is None:
                     raise LaunchFailed(MSG_GENERATOR)
                 given[position] = tensor_over(words)
             results = self._launch(*given)
             if not _rehearsals.are_on:
-                for generator, (_, position) in zip(generators, self._states, strict=True):
-                    set_words(generator, results[position].numpy())
+                for generator, (_, position, has_normals) in states:
+                    set_words(generator, results[position].numpy(), has_normals)
         return results
 
 

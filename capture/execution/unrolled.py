@@ -161,6 +161,16 @@ class Unrolled:
         if self._turns and executor.refusals.loops is not None:
             plain_programs.refuse(executor)
 
+    def _may_be_long(self, executor: "Executor") -> bool:
+        """Whether there are loops of many turns, as far as one has begun."""
+        if not self._counted:
+            return any(row.operation == "FOR_ITER" for row in executor.root.body) or bool(
+                executor.root.body.while_loops
+            )
+        return any(
+            not found.rest or found.rest >= TURNS_ASKED for found in self._counted.values()
+        )
+
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
         turns = found.turns + to_come
@@ -181,7 +191,7 @@ class Unrolled:
         """
         if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
             return
-        plain_programs.refuse(executor)
+        plain_programs.refuse(executor, may_draw=self._may_be_long(executor))
         self.recursion.leave(executor)
         if not is_of_arrays(executor):
             return

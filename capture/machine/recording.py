@@ -234,9 +234,10 @@ class Recorder(ExistingObjects):
         return self._states
 
     @property
-    def states(self) -> dict[int, graph.Value]:
-        """Identity of a generator -> its state, where the graph has drawn from it."""
-        found: dict[int, graph.Value] = self.heap[self._states]
+    def states(self) -> dict[int, tuple[graph.Value, bool]]:
+        """Identity of a generator -> its state, where the graph has drawn from it, and whether
+        normal numbers were."""
+        found: dict[int, tuple[graph.Value, bool]] = self.heap[self._states]
         return found
 
     def state_of(self, generator: Opaque) -> graph.Value:
@@ -253,18 +254,20 @@ class Recorder(ExistingObjects):
         assert isinstance(first, Opaque)
         if first.source != generator.source:
             self.guard(generator.source, Kind.ALIASED, first.source)
-        return self.states.get(id(generator.object), known[0])
+        return self.states.get(id(generator.object), known)[0]
 
-    def write_state(self, generator: Opaque, state: graph.Value) -> None:
+    def write_state(self, generator: Opaque, state: graph.Value, has_normals: bool) -> None:
         """Let a generator that was an operand have another state from here on."""
-        self.heap.write(self._states, {**self.states, id(generator.object): state})
+        identity = id(generator.object)
+        has_normals |= identity in self.states and self.states[identity][1]
+        self.heap.write(self._states, {**self.states, identity: (state, has_normals)})
 
     @property
-    def drawn_states(self) -> tuple[tuple[int, graph.Value], ...]:
-        """(position of the graph's input, state behind the graph) of each generator that the graph
-        draws from."""
+    def drawn_states(self) -> tuple[tuple[int, graph.Value, bool], ...]:
+        """Of each generator that the graph draws from the position of the graph's input, the state
+        behind the graph, and whether normal numbers are drawn."""
         places = {key: position for position, key in enumerate(self._inputs)}
-        return tuple((places["state", key], state) for key, state in self.states.items())
+        return tuple((places["state", key], *found) for key, found in self.states.items())
 
     # -- text that is written --------------------------------------------------------------
 

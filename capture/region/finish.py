@@ -233,8 +233,8 @@ def _region(
     held = with_spent(executor, _held(recorder, reached, copied), reached)
     outputs = _outputs(recorder, held)
     states = []
-    for position, state in recorder.drawn_states:
-        states.append((position, len(outputs)))
+    for position, state, has_normals in recorder.drawn_states:
+        states.append((position, len(outputs), has_normals))
         outputs.append(state.node)
     if recorder.builder.nodes:
         executor.uses_grad_mode()

@@ -1,13 +1,16 @@
 """States of generators of random numbers as arrays, which loop nests draw from.
 
 Contract: `words_of` gives all that decides what a generator of NumPy's or of Python's draws next, as
-`codegen/headers/random.h` reads it, and `set_words` puts a generator into such a state; both go
-through what NumPy and Python document. A bit generator that the header does not know has no words.
+`codegen/headers/random.h` reads it, and `set_words` puts a generator into such a state. Both go
+through what NumPy and Python document, but for the words of a Mersenne twister of NumPy's: those
+take 40 microseconds each way, and are read and written in place where they are found to lie as they
+always have. A bit generator that the header does not know has no words.
 """
 
 import contextlib
+import ctypes
+import functools
 import random
-import struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,12 +27,10 @@ TWISTED: Final = 624
 #: Length of all arrays.
 LENGTH: Final = FIRST + TWISTED
 
-#: Bit generators, by their numbers in `random.h`.
-_NUMBERS: Final = {
-    name: number for number, name in enumerate(("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))
-}
+#: Bit generators, in the order of their numbers in `random.h`.
+_NAMES: Final = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
-_HALF_OF_128: Final = (1 << 64) - 1
+_LOWER: Final = (1 << 64) - 1
 
 #: The classes whose states are known.
 CLASSES: Final = (np.random.Generator, np.random.RandomState, random.Random)
@@ -38,8 +39,13 @@ CLASSES: Final = (np.random.Generator, np.random.RandomState, random.Random)
 _VERSION: Final = 3
 
 
-def words_of(generator: Any) -> Words | None:
-    """The state of a generator of one of `CLASSES`; None: it has a bit generator of another kind."""
+def words_of(generator: Any, has_normals: bool = True) -> Words | None:
+    """The state of a generator of one of `CLASSES`; None: it has a bit generator of another kind.
+
+    Args:
+        has_normals: normal numbers are drawn as well, of which a `RandomState` may have the second
+            of two.
+    """
     words = np.zeros(LENGTH, np.int64)
     if type(generator) is random.Random:
         version, numbers, second = generator.getstate()
@@ -49,16 +55,19 @@ def words_of(generator: Any) -> Words | None:
         words[AT] = numbers[TWISTED]
         _set_normal(words, second)
         return words
-    if type(generator) is np.random.RandomState:
+    bits = bits_of(generator)
+    name = type(bits).__name__
+    if name not in _NAMES or type(bits) is not getattr(np.random, name):
+        return None
+    words[GENERATOR] = _NAMES.index(name)
+    if type(generator) is np.random.RandomState and has_normals:
         state: Any = generator.get_state(legacy=False)
         _set_normal(words, state["gauss"] if state["has_gauss"] else None)
+        _read(words, state)
+    elif name == "MT19937" and _lies_in_place():
+        words[FIRST:], words[AT] = (place := _place_of(bits))[:TWISTED], place[TWISTED]
     else:
-        state = generator.bit_generator.state
-    known = _NUMBERS.get(state["bit_generator"])
-    if known is None:
-        return None
-    words[GENERATOR] = known
-    _read(words, state)
+        _read(words, bits.state)
     return words
 
 
@@ -66,12 +75,7 @@ def _set_normal(words: Words, second: float | None) -> None:
     """Keep the second of two normal numbers that were drawn together."""
     if second is not None:
         words[HAS_NORMAL] = 1
-        words[NORMAL : NORMAL + 1].view(np.float64)[0] = second
-
-
-def _normal_in(words: Words) -> float:
-    found: float = struct.unpack("d", struct.pack("q", int(words[NORMAL])))[0]
-    return found
+        words.view(np.float64)[NORMAL] = second
 
 
 def _read(words: Words, state: Any) -> None:
@@ -83,9 +87,9 @@ def _read(words: Words, state: Any) -> None:
             words[AT] = inner["pos"]
             return
         case "PCG64" | "PCG64DXSM":
-            for place, number in ((0, inner["state"]), (2, inner["inc"])):
-                halves = np.array([number >> 64, number & _HALF_OF_128], np.uint64)
-                words[FIRST + place : FIRST + place + 2] = halves.view(np.int64)
+            numbers = inner["state"], inner["inc"]
+            halves = [half for number in numbers for half in (number >> 64, number & _LOWER)]
+            words.view(np.uint64)[FIRST : FIRST + 4] = halves
         case "Philox":
             parts = (inner["counter"], inner["key"], state["buffer"])
             words[FIRST : FIRST + 10] = np.concatenate(parts).view(np.int64)
@@ -96,46 +100,67 @@ def _read(words: Words, state: Any) -> None:
     words[SPARE] = state["uinteger"]
 
 
-def set_words(generator: Any, words: Words) -> None:
-    """Put a generator into a state."""
-    second = _normal_in(words) if words[HAS_NORMAL] else None
+def set_words(generator: Any, words: Words, has_normals: bool = True) -> None:
+    """Put a generator into a state.
+
+    Args:
+        has_normals: as of `words_of`, which gave the state before.
+    """
+    second = float(words.view(np.float64)[NORMAL])
     if type(generator) is random.Random:
         numbers = (*words[FIRST:].tolist(), int(words[AT]))
-        generator.setstate((_VERSION, numbers, second))
+        generator.setstate((_VERSION, numbers, second if words[HAS_NORMAL] else None))
         return
-    if type(generator) is np.random.RandomState:
-        state: Any = generator.get_state(legacy=False)
-        state["has_gauss"] = int(words[HAS_NORMAL])
-        state["gauss"] = _normal_in(words)
-    else:
-        state = generator.bit_generator.state
-    _write(words, state)
-    if type(generator) is np.random.RandomState:
+    bits = bits_of(generator)
+    if type(generator) is np.random.RandomState and has_normals:
+        state = _state_in(words)
+        state["has_gauss"], state["gauss"] = int(words[HAS_NORMAL]), second
         generator.set_state(state)
+    elif type(bits) is np.random.MT19937 and _lies_in_place():
+        place = _place_of(bits)
+        place[:TWISTED] = words[FIRST:]
+        place[TWISTED] = words[AT]
     else:
-        generator.bit_generator.state = state
+        bits.state = _state_in(words)
 
 
-def _write(words: Words, state: Any) -> None:
-    """Change the state of a bit generator of NumPy's."""
-    inner = state["state"]
-    match state["bit_generator"]:
+def _state_in(words: Words) -> dict[str, Any]:
+    """The state of a bit generator of NumPy's, as that takes it."""
+    name = _NAMES[int(words[GENERATOR])]
+    found = words.view(np.uint64)[FIRST:]
+    inner: dict[str, Any] = {}
+    state = {"bit_generator": name, "state": inner}
+    match name:
         case "MT19937":
-            inner["key"] = words[FIRST:].astype(np.uint32)
-            inner["pos"] = int(words[AT])
-            return
+            inner["key"], inner["pos"] = found.astype(np.uint32), int(words[AT])
+            return state
         case "PCG64" | "PCG64DXSM":
-            halves = words[FIRST : FIRST + 4].view(np.uint64).tolist()
+            halves = found[:4].tolist()
             inner["state"] = halves[0] << 64 | halves[1]
             inner["inc"] = halves[2] << 64 | halves[3]
         case "Philox":
-            found = words[FIRST : FIRST + 10].view(np.uint64)
-            inner["counter"], inner["key"], state["buffer"] = found[:4], found[4:6], found[6:]
+            inner["counter"], inner["key"], state["buffer"] = found[:4], found[4:6], found[6:10]
             state["buffer_pos"] = int(words[AT])
         case "SFC64":
-            inner["state"] = words[FIRST : FIRST + 4].view(np.uint64)
-    state["has_uint32"] = int(words[HAS_SPARE])
-    state["uinteger"] = int(words[SPARE])
+            inner["state"] = found[:4]
+    state["has_uint32"], state["uinteger"] = int(words[HAS_SPARE]), int(words[SPARE])
+    return state
+
+
+def _place_of(bits: Any) -> npt.NDArray[np.uint32]:
+    """The memory of a Mersenne twister of NumPy's: its words, and how many of them were given."""
+    found = (ctypes.c_uint32 * (TWISTED + 1)).from_address(bits.ctypes.state_address)
+    return np.frombuffer(found, np.uint32)
+
+
+@functools.cache
+def _lies_in_place() -> bool:
+    """Whether that memory is what it is taken for."""
+    bits = np.random.MT19937(TWISTED)
+    np.random.Generator(bits).random(3)
+    state: Any = bits.state["state"]
+    place = _place_of(bits)
+    return np.array_equal(place[:TWISTED], state["key"]) and place[TWISTED] == state["pos"] > 0
 
 
 def bits_of(generator: Any) -> Any:

@@ -9,11 +9,12 @@ capturing. Numbers have the values and the classes that NumPy and Python give, t
 import platform
 import random
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nests.array_calls import ArrayCalls
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import (
@@ -28,6 +29,7 @@ from dynajit.capture.execution.nests.values import (
     as_number,
 )
 from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.values.functions import BoundMethod
 from dynajit.capture.values.generator_states import CLASSES
@@ -71,19 +73,16 @@ class Draws(ArrayCalls):
             if function.source is not None:
                 self._inputs.recorder.guard(function.source, Kind.IDENTITY, function.object)
             return Method(name, self._inputs.convert(value.self))
-        if not isinstance(value, Known):
+        if not isinstance(value, (Known, Opaque)):
             return None
-        if value.object is np.random.seed:
-            owner = getattr(np.random.rand, "__self__", None)
-            name = "seed"
-        else:
-            owner = getattr(value.object, "__self__", None)
-            name = str(getattr(value.object, "__name__", ""))
-            if not isinstance(value.object, types.BuiltinMethodType):
-                return None
+        function, name = value.object, str(getattr(value.object, "__name__", ""))
+        if function is not np.random.seed and not isinstance(function, types.BuiltinMethodType):
+            return None
+        owner = getattr(np.random.rand if function is np.random.seed else function, "__self__", None)
         if type(owner) not in CLASSES:
             return None
-        self._inputs.recorder.use(value)
+        if value.source is not None:
+            self._inputs.recorder.guard(value.source, Kind.IDENTITY, function)
         found = self._inputs.recorder.wrap(owner, sources.Constant(owner))
         return Method(name, self._inputs.convert(found))
 
@@ -329,4 +328,30 @@ _METHODS: Final[dict[type, dict[str, _Method]]] = {
 }  # fmt: skip
 
 
-__all__ = ["Draws"]
+#: What keeps, gives or drops the second of two normal numbers.
+OF_NORMALS: Final = frozenset({"angle", "polar", "python_seed", "seed"})
+
+_NAMES: Final = frozenset().union(*_METHODS.values())
+_NAMED: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+
+def may_draw(frame: Frame, instructions: Iterable[Instruction]) -> bool:
+    """Whether a part of a frame's code names what draws, or calls a function that does; it is a
+    guess, which decides about no result."""
+    return any(
+        instruction.argument in _NAMES
+        if instruction.operation in _NAMED
+        else _is_known_to_draw(dict.get(frame.namespace.globals, instruction.argument))
+        for instruction in instructions
+        if instruction.operation in (*_NAMED, "LOAD_GLOBAL")
+    )
+
+
+def _is_known_to_draw(value: Any) -> bool:
+    if isinstance(value, types.FunctionType):
+        return not _NAMES.isdisjoint(value.__code__.co_names)
+    is_method = isinstance(value, (types.MethodType, types.BuiltinMethodType))
+    return is_method and type(value.__self__) in CLASSES
+
+
+__all__ = ["OF_NORMALS", "Draws", "may_draw"]

@@ -26,6 +26,7 @@ from dynajit.capture.execution.nests.calls import (
     address_of,
     fact_name,
 )
+from dynajit.capture.execution.nests.draws import OF_NORMALS, may_draw
 from dynajit.capture.execution.nests.flow import Flow
 from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
@@ -68,7 +69,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
-from dynajit.ir.nests import NEST, Nest, Register, Step, Window
+from dynajit.ir.nests import NEST, Nest, Register, Step, Window, all_steps
 from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
@@ -251,7 +252,8 @@ def _is_made(
 
 
 def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
-    """Whether a loop reads an array of some kind, and no variable that is no number or array."""
+    """Whether a loop reads an array of some kind, or draws numbers, and reads no variable that is no
+    number or array."""
     body = frame.body
     end = body[loop.head].argument if loop.last is None else loop.last + 1
     inside = body.instructions[loop.head : end]
@@ -260,6 +262,8 @@ def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
     if any(isinstance(value, _NEVER) for value in held):
         return False
     if any(map(is_array, (*held, *loop.arguments))):
+        return True
+    if may_draw(frame, inside):
         return True
     operations = {item.operation for item in inside}
     return bool(operations & _SUBSCRIPTS) and bool(operations & _FROM_ELSEWHERE)
@@ -353,8 +357,11 @@ class _Nest:
             is_complex = tensor_type(self._executor, data).dtype.is_complex
             value = next(values)
             store_whole(self._executor, data, TABLE.view_as_complex(value) if is_complex else value)
+        steps = [step for block in flow.blocks for step in all_steps(block)]
         for slot in drawn:
-            self._recorder.write_state(self._inputs.generators[slot], next(values))
+            names = {step.name for step in steps if (step.operation, step.slot) == ("draw", slot)}
+            has_normals = not names.isdisjoint(OF_NORMALS)
+            self._recorder.write_state(self._inputs.generators[slot], next(values), has_normals)
         found = {name: _joined([next(values) for _ in parts]) for name, parts in registers.items()}
         if self._is_rest:
             self._return(exit, found)
