@@ -17,14 +17,22 @@
 
 #define DJ_TWISTED 624 /* words of a Mersenne twister */
 
+#define DJ_APART 397 /* how far the words lie from each other that are mixed */
+
+DJ_INLINE int64_t dj_twisted(int64_t word, int64_t next, int64_t other) {
+    uint32_t joined = ((uint32_t)word & 0x80000000u) | ((uint32_t)next & 0x7fffffffu);
+    return (int64_t)((uint32_t)other ^ joined >> 1 ^ (-(joined & 1) & 0x9908b0dfu));
+}
+
 /* The next words of a Mersenne twister, of which all were given. */
-DJ_COLD void dj_twist(int64_t *words) {
-    for (int at = 0; at < DJ_TWISTED; at++) {
-        uint32_t joined = ((uint32_t)words[at] & 0x80000000u)
-                          | ((uint32_t)words[(at + 1) % DJ_TWISTED] & 0x7fffffffu);
-        uint32_t other = (uint32_t)words[(at + 397) % DJ_TWISTED];
-        words[at] = other ^ (joined >> 1) ^ (joined & 1 ? 0x9908b0dfu : 0u);
+static DJ_ONCE void dj_twist(int64_t *words) {
+    const int rest = DJ_TWISTED - DJ_APART;
+    int at = 0;
+    for (; at < rest; at++) words[at] = dj_twisted(words[at], words[at + 1], words[at + DJ_APART]);
+    for (; at < DJ_TWISTED - 1; at++) {
+        words[at] = dj_twisted(words[at], words[at + 1], words[at - rest]);
     }
+    words[at] = dj_twisted(words[at], words[0], words[at - rest]);
 }
 
 DJ_INLINE uint32_t dj_of_mt19937(int64_t *state) {

@@ -190,9 +190,9 @@ class Draws(ArrayCalls):
 
     def choice_of_numpy(self, generator: Generator, a: Any) -> Number:
         """`choice(n)`."""
-        is_old = generator.kind is np.random.RandomState
-        name = "masked" if is_old else "scaled"
-        return self._draw_int(generator, name, Literal(0), a, is_python=is_old)
+        name = "masked" if generator.kind is np.random.RandomState else "scaled"
+        is_python = _CHOOSES[generator.kind] is int
+        return self._draw_int(generator, name, Literal(0), a, is_python=is_python)
 
     def seed_of_numpy(self, generator: Generator, seed: Any) -> Literal:
         """`seed(number)`."""
@@ -268,6 +268,12 @@ def _as_int(value: Any) -> Number:
         raise NotNest
     return found
 
+
+#: The class of what `choice` gives, which NumPy's versions differ in.
+_CHOOSES: Final = {
+    np.random.Generator: type(np.random.Generator(np.random.PCG64(0)).choice(2)),
+    np.random.RandomState: type(np.random.RandomState(0).choice(2)),
+}
 
 _NORMAL: Final = {np.random.Generator: "normal", np.random.RandomState: "polar"}
 _EXPONENTIAL: Final = {np.random.Generator: "exponential", np.random.RandomState: "inverse"}
