@@ -8,6 +8,7 @@ capturing. Numbers have the values and the classes that NumPy and Python give, t
 
 import platform
 import random
+import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -33,7 +34,7 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.values.functions import BoundMethod
 from dynajit.capture.values.generator_states import CLASSES
-from dynajit.capture.values.symbolic import Known, Opaque
+from dynajit.capture.values.symbolic import Known, Opaque, Value
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 
@@ -179,10 +180,12 @@ class Draws(ArrayCalls):
         bounds = (Literal(0), low) if _is_none(high) else (low, high)
         return self._draw_int(generator, "masked", *bounds)
 
-    def integers(self, generator: Generator, low: Any, high: Any, endpoint: Any) -> Number:
-        """`Generator.integers(low, high)`."""
+    def integers(
+        self, generator: Generator, low: Any, high: Any, size: Any, dtype: Any, endpoint: Any
+    ) -> Number:
+        """`Generator.integers(low, high)`, one of `int64`."""
         first, last = (Literal(0), low) if _is_none(high) else (low, high)
-        if not isinstance(endpoint, Literal):
+        if not (_is_none(size) and dtype is _NONE and isinstance(endpoint, Literal)):
             raise NotNest
         if endpoint.value:
             last = self.binary("+", last, Literal(1))
@@ -301,6 +304,11 @@ _FORMULAS: Final[dict[str, _Method]] = {
     "exponential": _of(Draws.exponential, scale=1.0),
 }  # fmt: skip
 
+#: Parameters of normal numbers of Python's, which may be left out from 3.11 on.
+_PYTHON_NORMAL: Final[dict[str, Any]] = (
+    {"mu": 0.0, "sigma": 1.0} if sys.version_info >= (3, 11) else dict.fromkeys(("mu", "sigma"))
+)
+
 _METHODS: Final[dict[type, dict[str, _Method]]] = {
     np.random.RandomState: {
         **dict.fromkeys(("rand", "random", "random_sample"), _of(Draws.random_number)),
@@ -315,9 +323,10 @@ _METHODS: Final[dict[type, dict[str, _Method]]] = {
     np.random.Generator: {
         "random": _of(Draws.random_number),
         **(_FORMULAS if _IS_BY_OPERATIONS else {}),
-        "integers": (
-            {"low": _REQUIRED, "high": _NONE, "endpoint": Literal(False)}, Draws.integers
-        ),
+        "integers": ({
+            "low": _REQUIRED, "high": _NONE, "size": _NONE, "dtype": _NONE,
+            "endpoint": Literal(False),
+        }, Draws.integers),
         "choice": _of(Draws.choice_of_numpy, a=_REQUIRED),
     },
     random.Random: {
@@ -325,8 +334,8 @@ _METHODS: Final[dict[type, dict[str, _Method]]] = {
         "uniform": _of(Draws.uniform_of_python, a=_REQUIRED, b=_REQUIRED),
         "randint": _of(Draws.randint_of_python, a=_REQUIRED, b=_REQUIRED),
         "randrange": ({"start": _REQUIRED, "stop": _NONE}, Draws.randrange),
-        "gauss": _of(Draws.normal_of_python, mu=0.0, sigma=1.0),
-        "normalvariate": _of(Draws.normalvariate, mu=0.0, sigma=1.0),
+        "gauss": _of(Draws.normal_of_python, **_PYTHON_NORMAL),
+        "normalvariate": _of(Draws.normalvariate, **_PYTHON_NORMAL),
         "expovariate": _of(Draws.expovariate, lambd=_REQUIRED),
         "choice": _of(Draws.choice_of_python, seq=_REQUIRED),
         "seed": _of(Draws.seed_of_python, a=_REQUIRED),
@@ -339,6 +348,12 @@ OF_NORMALS: Final = frozenset({"angle", "polar", "python_seed", "seed"})
 
 _NAMES: Final = frozenset().union(*_METHODS.values())
 _NAMED: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+
+def draws(value: Value) -> bool:
+    """Whether a value is a generator, or a method of one."""
+    owner = value.self if isinstance(value, BoundMethod) else value
+    return isinstance(owner, Opaque) and owner.python_type in CLASSES
 
 
 def may_draw(frame: Frame, instructions: Iterable[Instruction]) -> bool:
@@ -360,4 +375,4 @@ def _is_known_to_draw(value: Any) -> bool:
     return is_method and type(value.__self__) in CLASSES
 
 
-__all__ = ["OF_NORMALS", "Draws", "may_draw"]
+__all__ = ["OF_NORMALS", "Draws", "draws", "may_draw"]

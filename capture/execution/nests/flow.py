@@ -378,6 +378,9 @@ class Flow(Calls):
             if not isinstance(target, Outer) or not _is_module(target):
                 raise NotNest
             stack.append(None)
+        if isinstance(target, Generator):
+            stack.append(Method(instruction.argument, target))
+            return
         stack.append(self._attribute(target, instruction.argument))
 
     def _attribute(self, target: Any, name: str) -> Any:

@@ -26,7 +26,7 @@ from dynajit.capture.execution.nests.calls import (
     address_of,
     fact_name,
 )
-from dynajit.capture.execution.nests.draws import OF_NORMALS, may_draw
+from dynajit.capture.execution.nests.draws import OF_NORMALS, draws, may_draw
 from dynajit.capture.execution.nests.flow import Flow
 from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
@@ -263,7 +263,7 @@ def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
         return False
     if any(map(is_array, (*held, *loop.arguments))):
         return True
-    if may_draw(frame, inside):
+    if any(map(draws, held)) or may_draw(frame, inside):
         return True
     operations = {item.operation for item in inside}
     return bool(operations & _SUBSCRIPTS) and bool(operations & _FROM_ELSEWHERE)
