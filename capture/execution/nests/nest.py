@@ -90,6 +90,11 @@ MOST_KEPT: Final = 512
 FEWEST_LEFT: Final = 17
 
 
+#: Turns of a loop without loops in it that draws numbers: states of generators are read and written,
+#: which takes as long as Python takes for these.
+FEWEST_DRAWN: Final = 32
+
+
 def at_loop(executor: "Executor", frame: Frame, is_unrolled: bool = False) -> bool:
     """The executor is in front of a `FOR_ITER`: perhaps all of its turns are one node.
 
@@ -331,6 +336,10 @@ class _Nest:
             flow.run(*given)
         if not self._inputs.has_numpy and not self._inputs.is_of_lists:
             raise NotNest
+        turns = self._turns()
+        if turns is not None and turns < FEWEST_DRAWN and self._inputs.generators:
+            if not flow.has_inner:
+                raise NotNest
         self._check_worth()
         index, live = self._end()
         exit, results = self._left(live)
