@@ -167,9 +167,7 @@ class Unrolled:
             return any(row.operation == "FOR_ITER" for row in executor.root.body) or bool(
                 executor.root.body.while_loops
             )
-        return any(
-            not found.rest or found.rest >= TURNS_ASKED for found in self._counted.values()
-        )
+        return any(not found.rest or found.rest >= TURNS_ASKED for found in self._counted.values())
 
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0

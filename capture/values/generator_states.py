@@ -1,10 +1,10 @@
 """States of generators of random numbers as arrays, which loop nests draw from.
 
-Contract: `words_of` gives all that decides what a generator of NumPy's or of Python's draws next, as
-`codegen/headers/random.h` reads it, and `set_words` puts a generator into such a state. Both go
+Contract: `words_of` gives all that decides what a generator of NumPy's or of Python's draws next,
+as `codegen/headers/random.h` reads it, and `set_words` puts a generator into such a state. Both go
 through what NumPy and Python document, but for the words of a Mersenne twister of NumPy's: those
-take 40 microseconds each way, and are read and written in place where they are found to lie as they
-always have. A bit generator that the header does not know has no words.
+take 40 microseconds each way, and are read and written in place where they lie as they always have
+(`_lies_in_place`). A bit generator that the header does not know has no words.
 """
 
 import contextlib
@@ -129,7 +129,7 @@ def _state_in(words: Words) -> dict[str, Any]:
     name = _NAMES[int(words[GENERATOR])]
     found = words.view(np.uint64)[FIRST:]
     inner: dict[str, Any] = {}
-    state = {"bit_generator": name, "state": inner}
+    state: dict[str, Any] = {"bit_generator": name, "state": inner}
     match name:
         case "MT19937":
             inner["key"], inner["pos"] = found.astype(np.uint32), int(words[AT])
@@ -149,8 +149,10 @@ def _state_in(words: Words) -> dict[str, Any]:
 
 def _place_of(bits: Any) -> npt.NDArray[np.uint32]:
     """The memory of a Mersenne twister of NumPy's: its words, and how many of them were given."""
-    found = (ctypes.c_uint32 * (TWISTED + 1)).from_address(bits.ctypes.state_address)
-    return np.frombuffer(found, np.uint32)
+    return np.ctypeslib.as_array(_PLACE.from_address(bits.ctypes.state_address))
+
+
+_PLACE: Final = ctypes.c_uint32 * (TWISTED + 1)
 
 
 @functools.cache

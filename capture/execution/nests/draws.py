@@ -1,8 +1,8 @@
 """Random numbers that turns of a loop nest draw, from generators that were there before it.
 
-Contract: the state of a generator is an operand of the nest, which asks for it in each call, and has
-it back as it is behind the last draw (`capture.emit.drawing`); nothing that is drawn is known while
-capturing. Numbers have the values and the classes that NumPy and Python give, to the bit
+Contract: the state of a generator is an operand of the nest, which is asked for in each call, and
+what it is behind the last draw a result (`capture.emit.drawing`); nothing that is drawn is known
+while capturing. Numbers have the values and the classes that NumPy and Python give, to the bit
 (`codegen/headers/random.h`); what else there is to draw, and arrays of numbers, raise `NotNest`.
 """
 
@@ -79,7 +79,9 @@ class Draws(ArrayCalls):
         function, name = value.object, str(getattr(value.object, "__name__", ""))
         if function is not np.random.seed and not isinstance(function, types.BuiltinMethodType):
             return None
-        owner = getattr(np.random.rand if function is np.random.seed else function, "__self__", None)
+        owner = getattr(
+            np.random.rand if function is np.random.seed else function, "__self__", None
+        )
         if type(owner) not in CLASSES:
             return None
         if value.source is not None:
@@ -168,7 +170,7 @@ class Draws(ArrayCalls):
         """`standard_exponential()`."""
         return self._standard(generator, _EXPONENTIAL[generator.kind])
 
-    def exponential(self, generator: Generator, scale: Any) -> Number:
+    def exponential_of_numpy(self, generator: Generator, scale: Any) -> Number:
         """`exponential(scale)`."""
         factor = self._positive(scale)
         drawn = self._draw(generator, _EXPONENTIAL[generator.kind])
@@ -301,7 +303,7 @@ _FORMULAS: Final[dict[str, _Method]] = {
     "standard_normal": _of(Draws.standard_normal),
     "normal": _of(Draws.normal_of_numpy, loc=0.0, scale=1.0),
     "standard_exponential": _of(Draws.standard_exponential),
-    "exponential": _of(Draws.exponential, scale=1.0),
+    "exponential": _of(Draws.exponential_of_numpy, scale=1.0),
 }  # fmt: skip
 
 #: Parameters of normal numbers of Python's, which may be left out from 3.11 on.

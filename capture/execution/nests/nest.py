@@ -90,8 +90,8 @@ MOST_KEPT: Final = 512
 FEWEST_LEFT: Final = 17
 
 
-#: Turns of a loop without loops in it that draws numbers: states of generators are read and written,
-#: which takes as long as Python takes for these.
+#: Turns of a loop without loops in it that draws numbers: to read and write states of generators
+#: takes as long as Python takes for these.
 FEWEST_DRAWN: Final = 32
 
 
@@ -257,8 +257,8 @@ def _is_made(
 
 
 def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
-    """Whether a loop reads an array of some kind, or draws numbers, and reads no variable that is no
-    number or array."""
+    """Whether a loop reads an array of some kind, or draws numbers, and no variable that is no
+    number, no array and no generator."""
     body = frame.body
     end = body[loop.head].argument if loop.last is None else loop.last + 1
     inside = body.instructions[loop.head : end]
@@ -336,10 +336,6 @@ class _Nest:
             flow.run(*given)
         if not self._inputs.has_numpy and not self._inputs.is_of_lists:
             raise NotNest
-        turns = self._turns()
-        if turns is not None and turns < FEWEST_DRAWN and self._inputs.generators:
-            if not flow.has_inner:
-                raise NotNest
         self._check_worth()
         index, live = self._end()
         exit, results = self._left(live)
@@ -382,8 +378,11 @@ class _Nest:
         """Turns of whole arrays, which do the same each, are better captured as such.
 
         Raises:
-            NotNest: they do nothing else, or these are large.
+            NotNest: they do nothing else, or these are large; or there are few that draw numbers.
         """
+        turns, is_flat = self._turns(), not self._flow.has_inner
+        if self._inputs.generators and is_flat and turns is not None and turns < FEWEST_DRAWN:
+            raise NotNest
         steps = [step for steps in self._flow.blocks for step in steps]
         wholes = [] if self._inputs.is_of_lists else self._wholes()
         if not wholes or self._flow.has_inner:

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.one_python
 
 def generators(seed: int) -> list[Any]:
     """Of all kinds, some with half of a number or a normal one kept."""
-    numpys = [cls(bits(seed)) for bits in BITS for cls in (np.random.Generator, np.random.RandomState)]
+    numpys = [
+        cls(bits(seed)) for bits in BITS for cls in (np.random.Generator, np.random.RandomState)
+    ]
     found = [*numpys, random.Random(seed)]
     for each in found:
         for _ in range(seed + 1):

@@ -109,7 +109,9 @@ def ising_of_arrays(spins, n, beta, sweeps):
     for _ in range(sweeps):
         for _ in range(n * n):
             i, j = np.random.randint(0, n), np.random.randint(n)
-            around = spins[(i + 1) % n, j] + spins[i - 1, j] + spins[i, (j + 1) % n] + spins[i, j - 1]
+            around = (
+                spins[(i + 1) % n, j] + spins[i - 1, j] + spins[i, (j + 1) % n] + spins[i, j - 1]
+            )
             cost = 2 * spins[i, j] * around
             if cost <= 0 or np.random.rand() < math.exp(-beta * cost):
                 spins[i, j] = -spins[i, j]
@@ -120,7 +122,9 @@ def ising_of_lists(spins, n, beta, sweeps):
     for _ in range(sweeps):
         for _ in range(n * n):
             i, j = random.randrange(n), random.randrange(n)
-            around = spins[(i + 1) % n][j] + spins[i - 1][j] + spins[i][(j + 1) % n] + spins[i][j - 1]
+            around = (
+                spins[(i + 1) % n][j] + spins[i - 1][j] + spins[i][(j + 1) % n] + spins[i][j - 1]
+            )
             cost = 2 * spins[i][j] * around
             if cost <= 0 or random.random() < math.exp(-beta * cost):
                 spins[i][j] = -spins[i][j]
@@ -241,7 +245,9 @@ def test_two_names_of_one_generator_are_one() -> None:
         assert state_of(ours) == state_of(theirs)
     firsts = [np.random.default_rng(5) for _ in range(2)]
     seconds = [np.random.default_rng(6) for _ in range(2)]
-    found = [f(np.zeros(80), a, b) for f, a, b in zip((of_two, compiled), firsts, seconds, strict=True)]
+    found = [
+        f(np.zeros(80), a, b) for f, a, b in zip((of_two, compiled), firsts, seconds, strict=True)
+    ]
     assert same(*found)
 
 
@@ -394,7 +400,11 @@ def test_what_is_refused_draws_as_python_does(function: Any, good: Any, bad: Any
     compiled = check(function, good)
     for seed, args in enumerate((bad, good, bad)):
         expected, found = results(function, args, seed), results(compiled, args, seed)
-        assert same(list(expected[0]), list(found[0])) if args is bad else same(*map(_first, (expected, found)))
+        assert (
+            same(list(expected[0]), list(found[0]))
+            if args is bad
+            else same(*map(_first, (expected, found)))
+        )
         assert same(expected[1], found[1])
         assert expected[2] == found[2]
 
