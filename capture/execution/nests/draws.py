@@ -79,9 +79,8 @@ class Draws(ArrayCalls):
         function, name = value.object, str(getattr(value.object, "__name__", ""))
         if function is not np.random.seed and not isinstance(function, types.BuiltinMethodType):
             return None
-        owner = getattr(
-            np.random.rand if function is np.random.seed else function, "__self__", None
-        )
+        bound = np.random.rand if function is np.random.seed else function
+        owner = getattr(bound, "__self__", None)
         if type(owner) not in CLASSES:
             return None
         if value.source is not None:
