@@ -28,7 +28,9 @@ from dynajit.core.errors import LaunchFailed
 from dynajit.core.records import record
 
 #: Class of numbers -> the dtype of their memory.
-DTYPES: Final[dict[type, Any]] = {float: np.float64, int: np.int64, bool: np.bool_}
+DTYPES: Final[dict[type, Any]] = {
+    float: np.float64, int: np.int64, bool: np.bool_, complex: np.complex128
+}  # fmt: skip
 
 #: Lists within each other.
 MOST_DIMS: Final = 3

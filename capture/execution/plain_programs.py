@@ -8,6 +8,7 @@ relies on, with one item for all of those of a list.
 """
 
 import builtins
+import cmath
 import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -61,12 +62,12 @@ _SIMPLE: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
 _OF_ANYTHING: Final = frozenset({"gc", "importlib", "pickle", "runpy", "shelve"})
 
 
-def refuse(executor: "Executor", is_long: bool = False, may_draw: bool = False) -> None:
+def refuse(executor: "Executor", is_long: bool = False, may_be_long: bool = False) -> None:
     """A program that has met no tensor so far has had loops, or cannot be captured any further.
 
     Args:
         is_long: the loops have many turns.
-        may_draw: they may have, which is of use if the program draws random numbers.
+        may_be_long: they may have, which is looked at if the program has what breaks in a first turn.
 
     Raises:
         SkipFrame: it will meet none.
@@ -77,7 +78,7 @@ def refuse(executor: "Executor", is_long: bool = False, may_draw: bool = False) 
     search = _Search()
     if search.is_plain_call(function, given):
         guards = guards_of(function, given)
-        may_be_nest = is_long or (may_draw and search.draws)
+        may_be_nest = is_long or (may_be_long and search.has_breaking)
         raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=may_be_nest)
 
 
@@ -90,13 +91,14 @@ class _Search:
     """The objects met so far. Mutable; used once.
 
     Attributes:
-        draws: numbers are drawn, by a generator or by one of Python's functions.
+        has_breaking: there are generators of random numbers or complex numbers, which nests compute
+            with, and whose use breaks.
     """
 
     def __init__(self) -> None:
         self._met: dict[int, Any] = {}
         self._has_generators = self._has_sizes = False
-        self.draws = False
+        self.has_breaking = False
 
     def is_plain_call(self, function: FunctionType, arguments: Iterable[Any]) -> bool:
         """See `is_plain`: nor may a generator of NumPy's be asked for more than a number."""
@@ -108,7 +110,7 @@ class _Search:
 
     def _is_plain(self, obj: Any) -> bool:
         kind = type(obj)
-        self.draws |= kind in CLASSES or obj is random
+        self.has_breaking |= kind in CLASSES or kind is complex or obj is random or obj is cmath
         if kind in _NUMBERS_AND_TEXTS or id(obj) in self._met:
             return True
         if len(self._met) >= MOST_OBJECTS:
@@ -163,10 +165,11 @@ class _Search:
                 found = dict.get(namespace, name, _missing)
                 is_random = instructions[place + 1].argument == "random"
                 if found is np and is_random and _is_draw(instructions, place + 2):
-                    self.draws = True
+                    self.has_breaking = True
                     continue
                 if found is None or not self._is_plain_global(name, found):
                     return False
+        self.has_breaking |= any(type(literal) is complex for literal in code.co_consts)
         inner = (literal for literal in code.co_consts if isinstance(literal, CodeType))
         return all(self._is_plain_code(each, namespace) for each in inner)
 

@@ -189,7 +189,7 @@ class Unrolled:
         """
         if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
             return
-        plain_programs.refuse(executor, may_draw=self._may_be_long(executor))
+        plain_programs.refuse(executor, may_be_long=self._may_be_long(executor))
         self.recursion.leave(executor)
         if not is_of_arrays(executor):
             return
