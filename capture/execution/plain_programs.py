@@ -67,7 +67,7 @@ def refuse(executor: "Executor", is_long: bool = False, may_be_long: bool = Fals
 
     Args:
         is_long: the loops have many turns.
-        may_be_long: they may have, which is looked at if the program has what breaks in a first turn.
+        may_be_long: they may have, which is looked at where something breaks in a first turn.
 
     Raises:
         SkipFrame: it will meet none.

@@ -7,6 +7,7 @@ where parts would not pay: turns of few operations, and those with inner loops o
 each of which is a version. What is one loop of the graph (`execution.loops`) is never too long.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -167,7 +168,8 @@ class Unrolled:
             return any(row.operation == "FOR_ITER" for row in executor.root.body) or bool(
                 executor.root.body.while_loops
             )
-        return any(not found.rest or found.rest >= TURNS_ASKED for found in self._counted.values())
+        rests = [found.rest for found in self._counted.values()]
+        return not all(rests) or math.prod(rests) >= TURNS_ASKED
 
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
