@@ -148,7 +148,7 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (roots, ([1 + 0j, -3 + 0j, 3 + 0j, -5 + 0j], 40)),
     (hadamard, (numbers(128), 3)),
     (largest, (numbers(200),)),
-    (product, (SQUARE, SQUARE[::-1])),
+    (product, (SQUARE, [row[::-1] for row in SQUARE])),
     (rows, (20,)),
     (parts, (numbers(30),)),
     (grown, ([1 + 1j], 100)),
