@@ -9,6 +9,7 @@ values, nothing has happened, and the function runs plainly; and so it does for 
 faster, which one call finds out.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import numpy as np
 
 from dynajit.capture import _capture
 from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.emit.drawing import rehearsing
 from dynajit.capture.execution.nests.calls import HANDED
 from dynajit.capture.guards.tree import CompiledGuards
 from dynajit.capture.tensors.size_memory import Place, SizeMemory
@@ -26,7 +28,9 @@ from dynajit.core.errors import LaunchFailed
 from dynajit.core.records import record
 
 #: Class of numbers -> the dtype of their memory.
-DTYPES: Final[dict[type, Any]] = {float: np.float64, int: np.int64, bool: np.bool_}
+DTYPES: Final[dict[type, Any]] = {
+    float: np.float64, int: np.int64, bool: np.bool_, complex: np.complex128
+}  # fmt: skip
 
 #: Lists within each other.
 MOST_DIMS: Final = 3
@@ -117,12 +121,14 @@ class ListProgram:
             return self._run_plainly(args)
         given, lists = found
         read_after = time.perf_counter()
+        is_measuring = bool(self.ran) and not self._is_measured and attempts == self._attempts
         try:
-            result = version(*given)
+            with rehearsing() if is_measuring else contextlib.nullcontext():
+                result = version(*given)
         except LaunchFailed:
             return self._run_plainly(args)
         result, made = _taken(result)
-        if self.ran and not self._is_measured and attempts == self._attempts:
+        if is_measuring:
             # Nothing is written back for a measurement: that takes about as long as reading did.
             writing_s = read_after - started
             return self._measured(args, time.perf_counter() - started + writing_s)

@@ -23,6 +23,7 @@ from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.bytecode.instructions import decode
 from dynajit.capture.bytecode.resume import Home, Resume, entry
 from dynajit.capture.emit.breaking import MakeResume
+from dynajit.capture.emit.drawing import Drawing
 from dynajit.capture.emit.emit import emit
 from dynajit.capture.entry import cache, early_imports, own_builtins
 from dynajit.capture.entry.early_imports import ModuleWanted
@@ -376,7 +377,10 @@ def _compile(
     progress.note("emit")
     started = time.perf_counter()
     called = launch if launch is None or not region.has_history else enable_grad()(launch)
+    if called is not None and region.states:
+        called = Drawing(called, region.states)
     may_fail = bool(getattr(launch, "may_fail", False)) or _takes_integers(region)
+    may_fail |= bool(region.states)
     may_fail &= not options.lists  # the list program runs plainly
     try:
         code = emit(function, region, called, _make_resume(options), may_fail)

@@ -8,14 +8,15 @@ relies on, with one item for all of those of a list.
 """
 
 import builtins
+import cmath
+import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from random import Random
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Source
+from dynajit.capture.values.generator_states import CLASSES
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -42,7 +44,7 @@ MOST_DEPTH: Final = 3
 
 _NUMBERS_AND_TEXTS: Final = (
     bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
-    type(NotImplemented), type(iter(range(0))), Random, Fraction, Decimal,
+    type(NotImplemented), type(iter(range(0))), random.Random, Fraction, Decimal,
 )  # fmt: skip
 _SEQUENCES: Final = (list, tuple)
 _SETS: Final = (set, frozenset, deque)
@@ -60,11 +62,12 @@ _SIMPLE: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
 _OF_ANYTHING: Final = frozenset({"gc", "importlib", "pickle", "runpy", "shelve"})
 
 
-def refuse(executor: "Executor", is_long: bool = False) -> None:
+def refuse(executor: "Executor", is_long: bool = False, may_be_long: bool = False) -> None:
     """A program that has met no tensor so far has had loops, or cannot be captured any further.
 
     Args:
         is_long: the loops have many turns.
+        may_be_long: they may have, which is looked at where something breaks in a first turn.
 
     Raises:
         SkipFrame: it will meet none.
@@ -72,34 +75,42 @@ def refuse(executor: "Executor", is_long: bool = False) -> None:
     if not executor.refusals.plain or executor.recorder.met_tensor:
         return
     function, given = executor.root_function, executor.given
-    if is_plain(function, given):
+    search = _Search()
+    if search.is_plain_call(function, given):
         guards = guards_of(function, given)
-        raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=is_long)
+        may_be_nest = is_long or (may_be_long and search.has_breaking)
+        raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=may_be_nest)
 
 
 def is_plain(function: FunctionType, arguments: Iterable[Any]) -> bool:
     """Whether no tensor and no array turns up in a call, as far as can be seen."""
-    search = _Search()
-    return search.all_plain((*arguments, function)) and not search.may_draw_arrays
+    return _Search().is_plain_call(function, arguments)
 
 
 class _Search:
-    """The objects met so far. Mutable; used once."""
+    """The objects met so far. Mutable; used once.
+
+    Attributes:
+        has_breaking: there are generators of random numbers or complex numbers, which nests compute
+            with, and whose use breaks.
+    """
 
     def __init__(self) -> None:
         self._met: dict[int, Any] = {}
         self._has_generators = self._has_sizes = False
+        self.has_breaking = False
 
-    @property
-    def may_draw_arrays(self) -> bool:
-        """Whether a generator of NumPy's may be asked for more than a number."""
-        return self._has_generators and self._has_sizes
+    def is_plain_call(self, function: FunctionType, arguments: Iterable[Any]) -> bool:
+        """See `is_plain`: nor may a generator of NumPy's be asked for more than a number."""
+        is_plain = self.all_plain((*arguments, function))
+        return is_plain and not (self._has_generators and self._has_sizes)
 
     def all_plain(self, objects: Iterable[Any]) -> bool:
         return all(map(self._is_plain, objects))
 
     def _is_plain(self, obj: Any) -> bool:
         kind = type(obj)
+        self.has_breaking |= kind in CLASSES or kind is complex or obj is random or obj is cmath
         if kind in _NUMBERS_AND_TEXTS or id(obj) in self._met:
             return True
         if len(self._met) >= MOST_OBJECTS:
@@ -118,6 +129,8 @@ class _Search:
             return self._is_plain(obj.__wrapped__)
         if kind is FunctionType:
             return self._is_plain_function(obj)
+        if kind is MethodType:
+            return type(obj.__self__) in CLASSES and self._is_plain(obj.__self__)
         if kind is BuiltinFunctionType:
             held = obj.__self__
             is_of_module = held is None or type(held) is ModuleType
@@ -152,9 +165,11 @@ class _Search:
                 found = dict.get(namespace, name, _missing)
                 is_random = instructions[place + 1].argument == "random"
                 if found is np and is_random and _is_draw(instructions, place + 2):
+                    self.has_breaking = True
                     continue
                 if found is None or not self._is_plain_global(name, found):
                     return False
+        self.has_breaking |= any(type(literal) is complex for literal in code.co_consts)
         inner = (literal for literal in code.co_consts if isinstance(literal, CodeType))
         return all(self._is_plain_code(each, namespace) for each in inner)
 

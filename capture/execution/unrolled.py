@@ -7,6 +7,7 @@ where parts would not pay: turns of few operations, and those with inner loops o
 each of which is a version. What is one loop of the graph (`execution.loops`) is never too long.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -163,6 +164,15 @@ class Unrolled:
         if self._turns and executor.refusals.loops is not None:
             plain_programs.refuse(executor)
 
+    def _may_be_long(self, executor: "Executor") -> bool:
+        """Whether there are loops of many turns, as far as one has begun."""
+        if not self._counted:
+            return any(row.operation == "FOR_ITER" for row in executor.root.body) or bool(
+                executor.root.body.while_loops
+            )
+        rests = [found.rest for found in self._counted.values()]
+        return not all(rests) or math.prod(rests) >= TURNS_ASKED
+
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
         turns = found.turns + to_come
@@ -183,7 +193,7 @@ class Unrolled:
         """
         if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
             return
-        plain_programs.refuse(executor)
+        plain_programs.refuse(executor, may_be_long=self._may_be_long(executor))
         self.recursion.leave(executor)
         if not is_of_arrays(executor):
             return

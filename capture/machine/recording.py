@@ -28,6 +28,7 @@ from dynajit.capture.tensors.intervals import Intervals
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes
 from dynajit.capture.tensors.spans import Spans
+from dynajit.capture.values import generator_states
 from dynajit.capture.values.containers import (
     HeapValue,
     SliceValue,
@@ -121,6 +122,7 @@ class Recorder(ExistingObjects):
         self._unasked = self.heap.adopt(unasked)
         self._tensor_classes: dict[int, type] = {}
         self._draws = self.heap.adopt(())
+        self._states = self.heap.adopt({})
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
         self._tape = self.heap.adopt(Tape())
@@ -225,6 +227,47 @@ class Recorder(ExistingObjects):
     def draws_id(self) -> int:
         """Heap id under which the draws from existing generators are kept, in order."""
         return self._draws
+
+    @property
+    def states_id(self) -> int:
+        """Heap id under which is kept what the graph has left of the states of generators."""
+        return self._states
+
+    @property
+    def states(self) -> dict[int, tuple[graph.Value, bool]]:
+        """Identity of a generator -> its state, where the graph has drawn from it, and whether
+        normal numbers were."""
+        found: dict[int, tuple[graph.Value, bool]] = self.heap[self._states]
+        return found
+
+    def state_of(self, generator: Opaque) -> graph.Value:
+        """The state of a generator of random numbers as an operand: see
+        `capture.values.generator_states`."""
+        known = self._inputs.get(("state", id(generator.object)))
+        self.use(generator)
+        if known is None:
+            kind = TensorType((generator_states.LENGTH,), dtypes.int64, CPU)
+            value = self.builder.input(_input_name(generator.source), kind, False)
+            self._inputs["state", id(generator.object)] = (value, generator, False)
+            return value
+        first = known[1]
+        assert isinstance(first, Opaque)
+        if first.source != generator.source:
+            self.guard(generator.source, Kind.ALIASED, first.source)
+        return self.states.get(id(generator.object), known)[0]
+
+    def write_state(self, generator: Opaque, state: graph.Value, has_normals: bool) -> None:
+        """Let a generator that was an operand have another state from here on."""
+        identity = id(generator.object)
+        has_normals |= identity in self.states and self.states[identity][1]
+        self.heap.write(self._states, {**self.states, identity: (state, has_normals)})
+
+    @property
+    def drawn_states(self) -> tuple[tuple[int, graph.Value, bool], ...]:
+        """Of each generator that the graph draws from the position of the graph's input, the state
+        behind the graph, and whether normal numbers are drawn."""
+        places = {key: position for position, key in enumerate(self._inputs)}
+        return tuple((places["state", key], *found) for key, found in self.states.items())
 
     # -- text that is written --------------------------------------------------------------
 

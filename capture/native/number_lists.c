@@ -1,7 +1,7 @@
 /* Lists of Python's numbers, and of such lists, as memory and back.
  *
- * Memory lies row by row and holds a double per float, an int64 per int and a byte per bool. All
- * numbers of a list are of one class, none of a class below it. Nothing here runs the program's
+ * Memory lies row by row and holds a double per float, two per complex number, an int64 per int and a
+ * byte per bool. All numbers of a list are of one class, none of a class below it. Nothing here runs the program's
  * code but the ends of numbers that are replaced, which have none. */
 
 #include "number_lists.h"
@@ -11,6 +11,13 @@
 #include <string.h>
 
 #define MOST_DIMS 8
+
+/* Bytes of a number in memory. */
+static Py_ssize_t
+size_of(const PyTypeObject *kind)
+{
+    return kind == &PyBool_Type ? 1 : kind == &PyComplex_Type ? 16 : 8;
+}
 
 /* Read all numbers of a list, and go on behind them: 1, 0 where there are others, -1: an error. */
 static int
@@ -37,6 +44,11 @@ read_row(PyObject *list, char **memory, PyTypeObject *kind, const Py_ssize_t *sh
             memcpy(to, &number, sizeof number);
             to += sizeof number;
         }
+        else if (kind == &PyComplex_Type) {
+            double parts[2] = {PyComplex_RealAsDouble(item), PyComplex_ImagAsDouble(item)};
+            memcpy(to, parts, sizeof parts);
+            to += sizeof parts;
+        }
         else if (kind == &PyBool_Type) {
             *to++ = item == Py_True;
         }
@@ -62,6 +74,12 @@ changed_number(PyObject *item, const char *from, PyTypeObject *kind)
         double number, before = PyFloat_AS_DOUBLE(item);
         memcpy(&number, from, sizeof number);
         return memcmp(&number, &before, sizeof number) ? PyFloat_FromDouble(number) : NULL;
+    }
+    if (kind == &PyComplex_Type) {
+        double parts[2], before[2] = {PyComplex_RealAsDouble(item), PyComplex_ImagAsDouble(item)};
+        memcpy(parts, from, sizeof parts);
+        int is_same = !memcmp(parts, before, sizeof parts);
+        return is_same ? NULL : PyComplex_FromDoubles(parts[0], parts[1]);
     }
     if (kind == &PyBool_Type) {
         PyObject *number = *from ? Py_True : Py_False;
@@ -97,7 +115,7 @@ write_row(PyObject *list, char **memory, PyTypeObject *kind, const Py_ssize_t *s
         if (number != NULL ? PyList_SetItem(list, i, number) < 0 : PyErr_Occurred() != NULL) {
             return -1;
         }
-        *memory += kind == &PyBool_Type ? 1 : 8;
+        *memory += size_of(kind);
     }
     return 1;
 }
@@ -115,7 +133,7 @@ with_memory(PyObject *const *arguments, Py_ssize_t count, Row run)
     }
     Py_ssize_t shape[MOST_DIMS];
     int rank = (int)PyTuple_GET_SIZE(arguments[3]);
-    Py_ssize_t size = arguments[2] == (PyObject *)&PyBool_Type ? 1 : 8;
+    Py_ssize_t size = size_of((PyTypeObject *)arguments[2]);
     for (int dim = 0; dim < rank; dim++) {
         shape[dim] = PyLong_AsSsize_t(PyTuple_GET_ITEM(arguments[3], dim));
         if (shape[dim] < 0) {

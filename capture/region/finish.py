@@ -232,6 +232,10 @@ def _region(
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
     held = with_spent(executor, _held(recorder, reached, copied), reached)
     outputs = _outputs(recorder, held)
+    states = []
+    for position, state, has_normals in recorder.drawn_states:
+        states.append((position, len(outputs), has_normals))
+        outputs.append(state.node)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
     recorder.show_sizes(outputs)
@@ -268,6 +272,7 @@ def _region(
         heads=made.heads,
         asks_compiling=recorder.asks_compiling,
         draws=recorder.heap[recorder.draws_id],
+        states=tuple(states),
         spent=frozenset(n.name for n in recorder.tape.spent) & {n.name for n in graph.nodes},
     )
 
@@ -581,7 +586,8 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
         executor.recorder.unasked_id: _set_unasked,
     }
     not_replayed = (
-        *executor.recorder.output_ids, executor.recorder.draws_id, executor.recorder.tape_id
+        *executor.recorder.output_ids, executor.recorder.draws_id, executor.recorder.states_id,
+        executor.recorder.tape_id,
     )  # fmt: skip
     yield from executor.recorder.output
     for identity in heap.changed():
@@ -698,9 +704,8 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = (
-        set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id, recorder.tape_id}
-    )
+    own = {recorder.draws_id, recorder.states_id, recorder.tape_id}
+    changed = set(recorder.heap.changed()) - recorder.mode_ids - own
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

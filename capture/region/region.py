@@ -162,6 +162,8 @@ class Region:
         heads: values that lead back to themselves, made before the effects, in this order.
         asks_compiling: `is_compiling()` was called: the original would get another answer.
         draws: random numbers of Python's, drawn before the launch (`values.random_numbers.Draw`).
+        states: of each generator of random numbers that the launch draws from, for `emit.drawing`:
+            the input and the output that are its state, and whether normal numbers are drawn.
         spent: names of the graph's nodes that have let go of what they saved for backward.
     """
 
@@ -183,6 +185,7 @@ class Region:
     heads: tuple[Any, ...] = ()
     asks_compiling: bool = False
     draws: tuple[Any, ...] = ()
+    states: tuple[tuple[int, int, bool], ...] = ()
     spent: frozenset[str] = frozenset()
 
 

@@ -258,6 +258,9 @@ class _Printer:
             return f"library_{_library_name(step)}({', '.join(texts)})"
         if name == "load":
             return self._element(step.slot, step.operands)
+        if name == "draw":
+            texts = [self._own[step.slot], *map(self._text, step.operands)]
+            return f"dj_draw_{step.name}({', '.join(texts)})"
         return None
 
     def _converted(self, text: str, step: Step) -> str:

@@ -24,7 +24,7 @@ VECTOR_HEADERS: Final = (
 )  # fmt: skip
 HEADERS: Final = (
     "host.h", "indices.h", *VECTOR_HEADERS, "scalar.h", "host_scalar.h", "libm.h",
-    "products.h", "process.h", "turns.h",
+    "products.h", "process.h", "turns.h", "random_tables.h", "random.h",
 )  # fmt: skip
 """Each may use what those before it define, but for macros that it calls at file scope: those are
 its own. Every name that they define begins with `PREFIX`."""

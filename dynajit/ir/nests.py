@@ -63,6 +63,8 @@ class Step:
             "grow": the same, keeping its contents.
             "hand_over": the address of scratch array `slot` as an int64, which whoever gets it
             frees; an end of the program follows.
+            "draw": what the function `name` of `codegen/headers/random.h` draws from the state of a
+            generator of random numbers, which array `slot` holds and which is changed.
             "each": the steps of the turn `name` as many times as the operand says; the target
             counts them from 0.
             "poll": asks for signals now and then; once in `name` times.

@@ -18,6 +18,7 @@ from dynajit.capture.execution.nests.values import (
     Cell,
     Elements,
     Formula,
+    Generator,
     Grid,
     Group,
     Inner,
@@ -227,7 +228,8 @@ def kept(value: Any, is_counter: bool) -> Any:
         return replace(value, extent=WHOLE)
     if isinstance(value, Group):
         return Group(tuple(kept(item, is_counter) for item in value.items))
-    if isinstance(value, _PASSING) or value is None:
+    is_drawing = isinstance(value, Method) and isinstance(value.target, Generator)
+    if (isinstance(value, _PASSING) and not is_drawing) or value is None:
         raise NotNest
     return value
 

@@ -1,8 +1,8 @@
 """Functions of the program that a loop nest calls: their code, and their parameters.
 
 Contract: `Callees.frame_of` is where the blocks of a function begin, `Callees.bound` what its
-parameters hold. A function that capture would not follow either, or that has more than plain
-parameters, raises `NotNest`.
+parameters hold; `*args` is a tuple. A function that capture would not follow either, or that has
+`**kwargs`, raises `NotNest`.
 """
 
 import inspect
@@ -14,11 +14,15 @@ from dynajit.capture import control
 from dynajit.capture.bytecode.instructions import Body, decode
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import Group, NotNest
-from dynajit.capture.guards.parts import part, place_of, rely_on_code
+from dynajit.capture.guards.parts import part, place_of, rely_on_code, rely_on_defaults
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import as_python
 from dynajit.capture.python.calls import is_library
+from dynajit.capture.python.contents import dict_entries
 from dynajit.capture.python.tensors.tensors import is_library_function, why_not_inlined
+from dynajit.capture.values.containers import DictValue
 from dynajit.capture.values.functions import FunctionContents, FunctionValue
 from dynajit.capture.values.symbolic import Known
 
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
 
 _OWN: Final = "dynajit."
 _NOT_PLAIN: Final = (
-    inspect.CO_VARARGS
-    | inspect.CO_VARKEYWORDS
+    inspect.CO_VARKEYWORDS
     | inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
     | inspect.CO_ASYNC_GENERATOR
@@ -111,21 +114,47 @@ class Callees:
         code = self.frame_of(callee).code
         first = len(arguments) - len(names)
         named = dict(zip(names, arguments[first:], strict=True))
-        parameters = code.co_varnames[: code.co_argcount]
+        count = code.co_argcount + code.co_kwonlyargcount
+        parameters, by_name = code.co_varnames[: code.co_argcount], code.co_varnames[:count]
         found = dict(zip(parameters, arguments[:first], strict=False))
-        accepted = parameters[code.co_posonlyargcount :]
-        if first > len(parameters) or any(n in found or n not in accepted for n in named):
+        accepted = by_name[code.co_posonlyargcount :]
+        further = arguments[len(parameters) : first]
+        has_further = bool(code.co_flags & inspect.CO_VARARGS)
+        is_bound = has_further or not further
+        if not is_bound or any(n in found or n not in accepted for n in named):
             raise NotNest
         found |= named
-        if len(found) < len(parameters):
+        if any(name not in found for name in parameters):
             defaults = self._defaults_of(callee)
             if len(defaults) > len(parameters):
                 raise NotNest
             behind = parameters[len(parameters) - len(defaults) :]
             found = dict(zip(behind, defaults, strict=True)) | found
-        if len(found) < len(parameters):
+        if any(name not in found for name in by_name[code.co_argcount :]):
+            found = self._named_defaults_of(callee) | found
+        if any(name not in found for name in by_name):
             raise NotNest
+        if has_further:
+            found[code.co_varnames[count]] = Group(tuple(further))
         return found
+
+    def _named_defaults_of(self, callee: Callee) -> dict[str, Any]:
+        """What a function has for parameters by keyword alone that a call leaves out."""
+        if isinstance(callee, FunctionValue):
+            named = self._contents_of(callee).keyword_defaults
+            if not isinstance(named, DictValue):
+                return {}
+            entries = dict_entries(self._machine, named).values()
+            return {
+                as_python(self._machine, key): self._inputs.convert(item) for key, item in entries
+            }
+        rely_on_defaults(self._machine, callee, callee.object.__code__.co_argcount, ())
+        place, recorder = place_of(self._machine, callee), self._machine.recorder
+        stored = callee.object.__kwdefaults__ or {}
+        return {
+            name: self._inputs.convert(recorder.wrap(value, sources.DefaultOf(place, name)))
+            for name, value in stored.items()
+        }
 
     def _defaults_of(self, callee: Callee) -> Sequence[Any]:
         """What a function has for parameters that a call leaves out."""
@@ -149,13 +178,13 @@ def _key(callee: Callee) -> tuple[bool, int]:
 
 
 def _plain_body(code: CodeType) -> Body:
-    """The instructions of a function of plain parameters.
+    """The instructions of a function without `**kwargs`.
 
     Raises:
-        NotNest: it has others, or is a generator, or is not understood.
+        NotNest: it has them, or is a generator, or is not understood.
     """
     body = decode(code)
-    if code.co_flags & _NOT_PLAIN or code.co_kwonlyargcount or body.unsupported is not None:
+    if code.co_flags & _NOT_PLAIN or body.unsupported is not None:
         raise NotNest
     return body
 

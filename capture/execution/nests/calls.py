@@ -90,6 +90,11 @@ class Calls(Blocks):
             raise NotNest
         first = count - len(names)
         named = dict(zip(names, arguments[first:], strict=True))
+        drawing = self.method_that_draws(callee)
+        if drawing is not None:
+            given = [*map(self._computed, arguments[:first])]
+            stack.append(self.drawn(drawing, given, named))
+            return False
         if isinstance(callee, Method) and isinstance(callee.target, ListOf):
             arguments = [*map(self._computed, arguments)]
             stack.append(self._method_of_list(state, callee, [*arguments, *names]))

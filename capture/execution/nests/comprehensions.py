@@ -49,8 +49,8 @@ class Comprehensions(Lists):
     """
 
     def __init__(self, inputs: Inputs, frame: Frame) -> None:
-        super().__init__(inputs.share)
-        self._inputs, self._frame = inputs, frame
+        super().__init__(inputs)
+        self._frame = frame
         self._grown: dict[str, ListOf] = {}
         self._inner: dict[int, Frame] = {}
 

@@ -29,6 +29,7 @@ from dynajit.capture.execution.nests.values import (
     Array,
     Complex,
     Elements,
+    Generator,
     Given,
     Grid,
     Group,
@@ -370,12 +371,16 @@ class Flow(Calls):
         target = stack.pop()
         if instruction.operation == "LOAD_METHOD":
             target = self._computed(target) if isinstance(target, Listing) else target
-            if is_whole(target) or is_complex(target) or isinstance(target, ListOf):
+            has_methods = isinstance(target, (ListOf, Generator))
+            if is_whole(target) or is_complex(target) or has_methods:
                 stack += [None, Method(instruction.argument, target)]
                 return
             if not isinstance(target, Outer) or not _is_module(target):
                 raise NotNest
             stack.append(None)
+        if isinstance(target, Generator):
+            stack.append(Method(instruction.argument, target))
+            return
         stack.append(self._attribute(target, instruction.argument))
 
     def _attribute(self, target: Any, name: str) -> Any:

@@ -4,7 +4,8 @@ Contract: `Inputs.convert` makes each value once; arrays and run-time numbers th
 operands of the node, in the order of `operands`.
 """
 
-from typing import TYPE_CHECKING, Any
+import random
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from dynajit.capture.execution.nests.values import (
     PYTHON_DTYPES,
     WHOLE,
     Complex,
+    Generator,
     Group,
     ListOf,
     Literal,
@@ -23,6 +25,7 @@ from dynajit.capture.execution.nests.values import (
     Outer,
     whole_array,
 )
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.immutables import is_numpy_number
@@ -31,7 +34,8 @@ from dynajit.capture.python.tensors.counts import counted_in
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import TupleValue
-from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values.generator_states import CLASSES
+from dynajit.capture.values.symbolic import Constant, Known, Opaque, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
@@ -43,6 +47,13 @@ from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
+
+
+#: What draws of generators of Python's call, which one generator alone may have another one of.
+_DRAWN_BY: Final = (
+    "random", "uniform", "randint", "randrange", "gauss", "normalvariate", "expovariate",
+    "choice", "seed", "getrandbits", "_randbelow",
+)  # fmt: skip
 
 
 class Inputs:
@@ -57,25 +68,29 @@ class Inputs:
         operands: of the node.
         arrays: by identity of their memory's tensor: the operand's slot, the array, that tensor.
         numbers: slots of operands without dims, and the registers that hold them.
+        generators: of random numbers, by their slots.
+        recorder: of the capture.
     """
 
     def __init__(self, executor: "Executor", frame: Frame) -> None:
         self._executor, self._frame = executor, frame
-        self._recorder = executor.recorder
+        self._recorder = self.recorder = executor.recorder
         self._converted: dict[int, tuple[Value, Any]] = {}
         self.operands: list[graph.Value] = []
         self.arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self.numbers: list[tuple[int, Register]] = []
+        self.generators: dict[int, Opaque] = {}
         self._doubtful: set[int] = set()
         #: Arrays hold the numbers of lists; see `executor.Refusals.lists`.
         self.is_of_lists = executor.refusals.lists
 
     @property
     def has_numpy(self) -> bool:
-        """Whether there is an array, or a number of NumPy's."""
+        """Whether there is an array, a number of NumPy's, or something that draws numbers."""
         found = [value for _, value in self._converted.values()]
         numbers = [value for value in found if isinstance(value, (Number, Complex))]
-        return bool(self.arrays) or not all(number.is_python for number in numbers)
+        has_memory = bool(self.arrays or self.generators)
+        return has_memory or not all(number.is_python for number in numbers)
 
     @property
     def largest(self) -> int:
@@ -136,10 +151,29 @@ class Inputs:
         if isinstance(value, Known) and is_numpy_number(value.object):
             recorder.use(value)
             return self._known_number(value.object)
+        if isinstance(value, Opaque) and value.python_type in CLASSES:
+            return self._generator(value)
         left = counted_in(self._executor, value)
         if left is not None and value.python_type in (int, float):
             return self._left_number(value.python_type, left)
         return self._array(value) if is_array(value) else Outer(value)
+
+    def _generator(self, value: Opaque) -> Generator:
+        """A generator of random numbers, by whatever name it is known."""
+        state = self._recorder.state_of(value)
+        kind = value.python_type
+        for slot, known in self.generators.items():
+            if known.object is value.object:
+                return Generator(slot, kind)
+        if kind is random.Random:
+            for method in _DRAWN_BY:
+                if method in vars(value.object):
+                    raise NotNest
+                self._recorder.guard(value.source, Kind.INSTANCE_LACKS, method, "method")
+        self.operands.append(state)
+        slot = len(self.operands) - 1
+        self.generators[slot] = value
+        return Generator(slot, kind)
 
     def _literal(self, literal: Any, value: Value) -> Any:
         if type(literal) in (bool, int, float, complex, str, type(None)):

@@ -11,11 +11,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.capture.execution.nests.array_calls import ArrayCalls
-from dynajit.capture.execution.nests.complex_numbers import as_python
+from dynajit.capture.execution.nests.complex_numbers import (
+    as_complex_number,
+    as_python,
+    is_complex,
+)
+from dynajit.capture.execution.nests.draws import Draws
 from dynajit.capture.execution.nests.values import (
     Again,
     Array,
+    Complex,
     Listing,
     ListOf,
     Literal,
@@ -29,11 +34,14 @@ from dynajit.capture.execution.nests.values import (
 )
 from dynajit.capture.execution.nests.views import ONE, ZERO, Whole
 from dynajit.core.types import dtypes
-from dynajit.core.types.dtypes import DType
+from dynajit.core.types.dtypes import Category, DType
 from dynajit.ir.nests import Register, Step
 
 #: Python adds up floats with what rounding has left out from this version on.
 IS_COMPENSATED: Final = sys.version_info >= (3, 12)
+
+#: The same of complex numbers.
+IS_COMPENSATED_OF_COMPLEX: Final = sys.version_info >= (3, 14)
 
 ListKind = tuple[DType, int]
 """The dtype of numbers, and how many lists are within each other."""
@@ -52,7 +60,7 @@ class Findings:
         self.growing: set[str] = set()
 
 
-class Lists(ArrayCalls):
+class Lists(Draws):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:
@@ -75,7 +83,7 @@ class Lists(ArrayCalls):
 
     def list_of(self, listing: Listing) -> ListOf:
         """`[a, b]`: of one class of numbers, which appended ones tell where there are none."""
-        numbers = [*map(as_number, listing.items)]
+        numbers = [*map(_number, listing.items)]
         if not numbers:
             return self._empty(listing.site)
         dtype = numbers[0].dtype
@@ -83,7 +91,7 @@ class Lists(ArrayCalls):
             raise NotNest
         found = self.new(dtype, (Literal(len(numbers)),))
         for place, number in enumerate(numbers):
-            self.set_element(found, (Literal(place),), number.operand)
+            self.set_element(found, (Literal(place),), _operand_of(number))
         return self.growing(found)
 
     def _empty(self, site: Any) -> ListOf:
@@ -96,7 +104,7 @@ class Lists(ArrayCalls):
         """`[number] * count`."""
         if len(listing.items) != 1:
             raise NotNest
-        number = as_number(listing.items[0])
+        number = _number(listing.items[0])
         if not number.is_python:
             raise NotNest
         size = self.greater(self.as_int(count), ZERO)
@@ -108,11 +116,7 @@ class Lists(ArrayCalls):
         sizes = tuple(length_of(array.slot, dim) for dim in range(rank))
         for size, given in zip(sizes, array.sizes, strict=True):
             self._set(size, as_number(given).operand)
-        moves: tuple[tuple[int, Whole], ...] = ((0, ONE),)
-        if rank == 2:
-            moves = ((0, sizes[1]), (1, ONE))
-        elif rank != 1:
-            raise NotNest
+        moves = _moves(array.dtype, sizes)
         return ListOf(Array(array.slot, array.dtype, sizes, (Place(ZERO, moves),)), site)
 
     def copy_of_list(self, target: Any) -> ListOf:
@@ -149,14 +153,14 @@ class Lists(ArrayCalls):
         if isinstance(value, ListOf):
             self._append_row(target, value)
             return
-        number = as_number(value)
+        number = _number(value)
         if not number.is_python:
             raise NotNest
         self._settle(target, (number.dtype, 1))
         count = array.sizes[0]
         after = self.emit("add", dtypes.int64, as_number(count).operand, 1, dtype=dtypes.int64)
-        self.steps.append(Step("grow", operands=(after,), slot=array.slot))
-        self.set_element(array, (count,), number.operand)
+        self._grow(array, after)
+        self.set_element(array, (count,), _operand_of(number))
         self._set(count, after)
         self.forget_ints()
 
@@ -165,8 +169,8 @@ class Lists(ArrayCalls):
         array, given = target.array, row.array
         if given.slot >= 0 or given.slot == array.slot or len(given.sizes) != 1:
             raise NotNest
-        if row.site is not None and row.site not in self.findings.kinds:
-            raise NotNest  # its class is a guess, so far
+        if self._is_guess(row):
+            raise NotNest
         self._settle(target, (given.dtype, 2))
         count, width = (as_number(size).operand for size in array.sizes)
         length = as_number(given.sizes[0]).operand
@@ -176,13 +180,24 @@ class Lists(ArrayCalls):
         self.require_compared("eq", dtypes.int64, length, width)
         after = self.emit("add", dtypes.int64, count, 1, dtype=dtypes.int64)
         room = self.emit("mul_whole", dtypes.int64, after, width, dtype=dtypes.int64)
-        self.steps.append(Step("grow", operands=(room,), slot=array.slot))
+        self._grow(array, room)
         start = self.emit("mul", dtypes.int64, count, width, dtype=dtypes.int64)
-        at = Number(start, dtypes.int64, True)
-        part = Array(array.slot, array.dtype, given.sizes, (Place(at, ((0, ONE),)),))
+        at = self.times(Number(start, dtypes.int64, True), _floats_in(array.dtype))
+        moves = _moves(array.dtype, given.sizes)
+        part = Array(array.slot, array.dtype, given.sizes, (Place(at, moves),))
         self.fill(part, given)
         self._set(array.sizes[0], after)
         self.forget_ints()
+
+    def _is_guess(self, target: ListOf) -> bool:
+        """Whether the class of a list's numbers is a guess, so far."""
+        return target.site is not None and target.site not in self.findings.kinds
+
+    def _grow(self, array: Array, count: Any) -> None:
+        """Make room for so many numbers."""
+        room = self.times(Number(count, dtypes.int64, True), _floats_in(array.dtype))
+        operands = (as_number(room).operand,)
+        self.steps.append(Step("grow", operands=operands, slot=array.slot))
 
     def popped(self, target: ListOf) -> Any:
         """`numbers.pop()`."""
@@ -199,12 +214,12 @@ class Lists(ArrayCalls):
 
     def set_number(self, target: ListOf, key: Any, value: Any) -> None:
         """`numbers[key] = value`, of the class of the others."""
-        chosen, number = self.part_of_list(target, key), as_number(value)
+        chosen, number = self.part_of_list(target, key), _number(value)
         if chosen.sizes or not number.is_python or number.dtype is not chosen.dtype:
             raise NotNest
         if chosen.slot >= 0:
             self.written[chosen.slot] = None
-        self.set_element(chosen, (), number.operand)
+        self.set_element(chosen, (), _operand_of(number))
 
     def _changing(self, target: ListOf) -> Array:
         """The array of a list whose length may change.
@@ -256,15 +271,17 @@ class Lists(ArrayCalls):
             return self.compare(">", value.sizes[0], ZERO)
         return super().truth(value)
 
-    def joined_numbers(self, name: str, target: ListOf) -> Number:
+    def joined_numbers(self, name: str, target: ListOf) -> Number | Complex:
         """`sum`, `min` and `max` of a list that has items; the sum of no floats is an int."""
         array = target.array
-        if len(array.sizes) != 1:
+        if len(array.sizes) != 1 or self._is_guess(target):
             raise NotNest
-        if name != "sum" or array.dtype is dtypes.float64:
+        if name != "sum" or array.dtype.category >= Category.FLOATING:
             self.require_compared("gt", dtypes.int64, as_number(array.sizes[0]).operand, 0)
         if name != "sum":
             return self._extreme_number(array, "lt" if name == "min" else "gt")
+        if array.dtype.is_complex:
+            return self._sum_of_complex(array)
         if array.dtype is dtypes.float64:
             return self._sum_of_floats(array)
         total = self._started(dtypes.int64, 0)
@@ -275,6 +292,21 @@ class Lists(ArrayCalls):
 
         self.each(array.sizes, one)
         return Number(total, dtypes.int64, True)
+
+    def _sum_of_complex(self, array: Array) -> Complex:
+        """Part by part, from 0 on."""
+        if IS_COMPENSATED_OF_COMPLEX:
+            raise NotNest
+        parts = self.parts_of(array)
+        totals = [self._started(dtypes.float64, 0.0) for _ in parts]
+
+        def one(indices: Sequence[Whole]) -> None:
+            for part, total in zip(parts, totals, strict=True):
+                given = self._operand(part, indices)
+                self.steps.append(Step("add", total, (total, given), dtypes.float64))
+
+        self.each(array.sizes, one)
+        return Complex(*(Number(total, dtypes.float64, True) for total in totals))
 
     def _sum_of_floats(self, array: Array) -> Number:
         real = dtypes.float64
@@ -311,6 +343,8 @@ class Lists(ArrayCalls):
 
     def _extreme_number(self, array: Array, comparison: str) -> Number:
         dtype = array.dtype
+        if dtype.is_complex:
+            raise NotNest
         found = self._started(dtype, self._operand(array, (ZERO,)))
 
         def one(indices: Sequence[Whole]) -> None:
@@ -330,6 +364,36 @@ class Lists(ArrayCalls):
         found = self.register(dtype)
         self.steps.append(Step("set", found, (start,)))
         return found
+
+
+def _number(value: Any) -> Number | Complex:
+    """A number, also for a literal one."""
+    return as_complex_number(value) if is_complex(value) else as_number(value)
+
+
+def _operand_of(number: Number | Complex) -> Any:
+    """What `set_element` takes for a number."""
+    return number if isinstance(number, Complex) else number.operand
+
+
+def _floats_in(dtype: DType) -> Literal:
+    """How many elements of memory a number is."""
+    return Literal(2) if dtype.is_complex else ONE
+
+
+def _moves(dtype: DType, sizes: Sequence[Whole]) -> tuple[tuple[int, Whole], ...]:
+    """How far apart numbers lie along the dims of a list; those of a length once for each part of
+    a number: it has no register with the product.
+
+    Raises:
+        NotNest: there are lists in lists in it.
+    """
+    one = _floats_in(dtype)
+    if len(sizes) == 1:
+        return ((0, one),)
+    if len(sizes) != 2:
+        raise NotNest
+    return (*[(0, sizes[1])] * one.value, (1, one))
 
 
 def is_own_list(array: Array) -> bool:

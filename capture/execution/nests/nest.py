@@ -10,7 +10,7 @@ captured in other ways, as if it had not been looked at.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from dynajit.capture.execution.nests.calls import (
     address_of,
     fact_name,
 )
+from dynajit.capture.execution.nests.draws import OF_NORMALS, draws, may_draw
 from dynajit.capture.execution.nests.flow import Flow
 from dynajit.capture.execution.nests.inputs import Inputs, as_floats
 from dynajit.capture.execution.nests.iteration import FLAT
@@ -36,6 +37,7 @@ from dynajit.capture.execution.nests.values import (
     Again,
     Array,
     Complex,
+    Group,
     Handed,
     NotNest,
     Number,
@@ -68,7 +70,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
-from dynajit.ir.nests import NEST, Nest, Register, Step, Window
+from dynajit.ir.nests import NEST, Nest, Register, Step, Window, all_steps
 from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
@@ -87,6 +89,11 @@ MOST_KEPT: Final = 512
 
 #: Turns of a loop that leaves numbers of Python's: fewer are unrolled, and the numbers known.
 FEWEST_LEFT: Final = 17
+
+
+#: Turns of a loop without loops in it that draws numbers: to read and write states of generators
+#: takes as long as Python takes for these.
+FEWEST_DRAWN: Final = 32
 
 
 def at_loop(executor: "Executor", frame: Frame, is_unrolled: bool = False) -> bool:
@@ -251,7 +258,8 @@ def _is_made(
 
 
 def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
-    """Whether a loop reads an array of some kind, and no variable that is no number or array."""
+    """Whether a loop reads an array of some kind, or draws numbers, and no variable that is no
+    number, no array and no generator."""
     body = frame.body
     end = body[loop.head].argument if loop.last is None else loop.last + 1
     inside = body.instructions[loop.head : end]
@@ -260,6 +268,8 @@ def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
     if any(isinstance(value, _NEVER) for value in held):
         return False
     if any(map(is_array, (*held, *loop.arguments))):
+        return True
+    if any(map(draws, held)) or may_draw(frame, inside):
         return True
     operations = {item.operation for item in inside}
     return bool(operations & _SUBSCRIPTS) and bool(operations & _FROM_ELSEWHERE)
@@ -334,7 +344,8 @@ class _Nest:
             raise NotNest
         self._finish(exit)
         targets, windows = self._targets()
-        written = tuple(targets)
+        drawn = [slot for slot in self._inputs.generators if slot in flow.written]
+        written = (*targets, *drawn)
         registers = {name: self._registers_of(name) for name in results}
         nest = Nest(
             tuple(map(tuple, flow.blocks)),
@@ -352,7 +363,12 @@ class _Nest:
             is_complex = tensor_type(self._executor, data).dtype.is_complex
             value = next(values)
             store_whole(self._executor, data, TABLE.view_as_complex(value) if is_complex else value)
-        found = {name: _joined([next(values) for _ in parts]) for name, parts in registers.items()}
+        steps = [step for block in flow.blocks for step in all_steps(block)]
+        for slot in drawn:
+            names = {step.name for step in steps if (step.operation, step.slot) == ("draw", slot)}
+            has_normals = not names.isdisjoint(OF_NORMALS)
+            self._recorder.write_state(self._inputs.generators[slot], next(values), has_normals)
+        found = {name: _joined(exit.locals[name], values) for name in registers}
         if self._is_rest:
             self._return(exit, found)
             return
@@ -363,8 +379,11 @@ class _Nest:
         """Turns of whole arrays, which do the same each, are better captured as such.
 
         Raises:
-            NotNest: they do nothing else, or these are large.
+            NotNest: they do nothing else, or these are large; or there are few that draw numbers.
         """
+        turns, is_flat = self._turns(), not self._flow.has_inner
+        if self._inputs.generators and is_flat and turns is not None and turns < FEWEST_DRAWN:
+            raise NotNest
         steps = [step for steps in self._flow.blocks for step in steps]
         wholes = [] if self._inputs.is_of_lists else self._wholes()
         if not wholes or self._flow.has_inner:
@@ -433,7 +452,8 @@ class _Nest:
         Raises:
             NotNest: numbers of Python's are left by a loop that may be unrolled, which knows them.
         """
-        numbers = [name for name in results if self._chosen.locals[name].is_python]
+        held = self._chosen.locals
+        numbers = [n for n in results if any(part.is_python for part in numbers_in(held[n]))]
         turns = self._turns()
         if turns is not None and turns < FEWEST_LEFT and set(numbers) - {self._counter()}:
             raise NotNest
@@ -488,11 +508,10 @@ class _Nest:
             for name, value in exit.locals.items():
                 if self._class_of(value) is None:
                     continue
-                if isinstance(value, Number):
-                    is_int = value.is_python and value.dtype is dtypes.int64
-                    if is_int and not self._inputs.is_of_lists:
-                        flow.require_medium(value)  # what is computed of it behind the loop fits
                 for target, part in zip(self._registers_of(name), numbers_in(value), strict=True):
+                    is_int = part.is_python and part.dtype is dtypes.int64
+                    if is_int and not self._inputs.is_of_lists:
+                        flow.require_medium(part)  # what is computed of it behind the loop fits
                     steps.append(Step("set", target, (part.operand,), part.dtype))
             steps.append(Step("leave"))
 
@@ -500,7 +519,7 @@ class _Nest:
         return sorted((*self._frame.code.co_varnames, *self._chosen.locals)).index(name)
 
     def _registers_of(self, name: str) -> list[Register]:
-        """Those of a number that is left: two of a complex one."""
+        """Those of a number that is left, two of a complex one, and of all in a tuple."""
         parts = enumerate(numbers_in(self._chosen.locals[name]))
         place = self._place(name)
         return [Register(f"left_{place}_{number}", part.dtype) for number, part in parts]
@@ -576,15 +595,11 @@ class _Nest:
         operands = [builder.without_gradient(value) for value in self._inputs.operands]
         return builder.call(NEST, operands, {"nest": nest, "result": result})
 
-    def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:
+    def _go_on(self, index: int, results: dict[str, Any], exit: Exit) -> None:
         """The frame behind the loop. What is not live there may be as it was in front of it."""
         frame = self._frame
         for name, value in results.items():
-            made = self._recorder.new_tensor(value)
-            kind = self._class_of(exit.locals[name])
-            if kind is int:
-                self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
-            frame.locals[name] = self._made(made, kind)
+            frame.locals[name] = self._behind(exit.locals[name], value)
         for name, kept in exit.locals.items():
             given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
             if given is not None:
@@ -594,6 +609,20 @@ class _Nest:
             frame.locals[str(counter)] = constant(range(*ends)[-1])
         del frame.stack[self._loop.base :]
         frame.index = index
+
+    def _behind(self, kept: Any, value: Any) -> Value:
+        """What a variable holds behind the loop.
+
+        Args:
+            value: the value of the graph, or one for each item of a tuple.
+        """
+        if isinstance(kept, Group):
+            items = zip(kept.items, value, strict=True)
+            return TupleValue(tuple(self._behind(item, held) for item, held in items))
+        kind = self._class_of(kept)
+        if kind is int:
+            self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
+        return self._made(self._recorder.new_tensor(value), kind)
 
     def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
         """The frame in front of its end, with what it returns."""
@@ -627,7 +656,10 @@ class _Nest:
         return TupleValue((constant(handed.name), constant(dtype.name), *facts))
 
     def _class_of(self, value: Any) -> Any:
-        """The class of a number that the graph can leave; None: it cannot."""
+        """The class of a number or a tuple of such that the graph can leave; None: it cannot."""
+        if isinstance(value, Group):
+            is_left = bool(value.items) and not self._is_rest
+            return tuple if is_left and all(map(self._class_of, value.items)) else None
         is_returned = self._is_rest and len(self._executor.frames) == 1
         if isinstance(value, Complex):
             of_python = complex if is_returned else None
@@ -649,14 +681,17 @@ class _Nest:
         return new_array(self._executor, tensor, kind)
 
 
-def _joined(parts: Sequence[graph.Value]) -> graph.Value:
-    """A number that is left, of its parts."""
-    return TABLE.complex(*parts) if len(parts) > 1 else parts[0]
+def _joined(kept: Any, parts: Iterator[graph.Value]) -> Any:
+    """A number that is left, of its parts, or such for each item of a tuple."""
+    if isinstance(kept, Group):
+        return tuple(_joined(item, parts) for item in kept.items)
+    found = [next(parts) for _ in numbers_in(kept)]
+    return TABLE.complex(*found) if len(found) > 1 else found[0]
 
 
 def _rank_of_classes(exit: Exit, names: Iterable[str]) -> tuple[int, int]:
     """How many variables are numbers of NumPy's, and how many floats."""
-    values = [exit.locals[name] for name in names]
+    values = [part for name in names for part in numbers_in(exit.locals[name])]
     floats = [value for value in values if value.dtype.category is Category.FLOATING]
     return sum(not value.is_python for value in values), len(floats)
 

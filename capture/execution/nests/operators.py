@@ -77,7 +77,7 @@ class Operators:
         """Append a step with a result."""
         target = self.register(result)
         self.steps.append(Step(operation, target, operands, **facts))
-        if operation != "load" and all(map(self.is_fixed, operands)):
+        if operation not in ("load", "draw") and all(map(self.is_fixed, operands)):
             self._fixed.add(target)
         return target
 

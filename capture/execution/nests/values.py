@@ -228,10 +228,23 @@ class Cell:
 
 @record(eq=False)
 class Method:
-    """A method of an array or a list that is called at once."""
+    """A method of an array, a list or a generator of random numbers that is called at once."""
 
     name: str
     target: Any
+
+
+@record(eq=False)
+class Generator:
+    """A generator of random numbers.
+
+    Args:
+        slot: of the operand that holds its state.
+        kind: its class.
+    """
+
+    slot: int
+    kind: type
 
 
 @record(eq=False)
@@ -336,6 +349,7 @@ NestValue: TypeAlias = (
     | Grid
     | Items
     | Outer
+    | Generator
     | Given
     | None
 )  # None: an empty slot of the stack
@@ -389,6 +403,10 @@ def key_of(value: Any) -> Any:
             return "grid", at, sizes, key_of(value.array), value.has_indices, value.is_root
         case Outer():
             return "outer", id(value.value)
+        case Generator():
+            return "generator", value.slot
+        case Method(target=Generator()):
+            return "method", value.name, key_of(value.target)
         case Given():
             return "given", value.name
     raise NotNest
@@ -552,6 +570,7 @@ __all__ = [
     "Complex",
     "Elements",
     "Formula",
+    "Generator",
     "Given",
     "Grid",
     "Group",

@@ -68,6 +68,8 @@ def draw(
     """
     if isinstance(generator, RandomValue):
         return _known_draw(machine, name, generator, args, keywords)
+    if isinstance(generator, Opaque) and id(generator.object) in machine.recorder.states:
+        raise GraphBreak(breaks.GLOBAL_STATE, "random numbers behind those that a loop draws")
     if not isinstance(generator, Opaque) or name not in _DRAWS:
         raise GraphBreak(breaks.GLOBAL_STATE, f"Random.{name} draws random numbers")
     given, named = _arguments(machine, name, args, keywords)

@@ -148,7 +148,7 @@ def within() -> Any:
 def draws_numbers(n: int) -> float:
     found = 0.0
     for _ in range(n):
-        found += np.random.random() + np.random.uniform(0.0, n) + np.random.randint(4)
+        found += np.random.random() + np.random.uniform(0.0, n) + np.random.poisson(4)
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.end_to_end.loops.test_nests import loops_of
 
 pytestmark = pytest.mark.one_python
 
@@ -109,3 +110,53 @@ def test_another_loop_over_elements_takes_them() -> None:
         return s, count
 
     assert dj.compile(chain, fullgraph=True)(X) == chain(X)
+
+
+def closest(x):
+    best, least = (0, 0), 1e9
+    for i in range(len(x)):
+        for j in range(i):
+            if abs(x[i] - x[j]) < least:
+                least, best = abs(x[i] - x[j]), (i, j)
+    return x[best[0]] + x[best[1]], best, least
+
+
+def of_sums(x):
+    both = (0.0, 1)
+    for i in range(len(x)):
+        both = (both[0] + x[i], i)
+    return x * 2, both, both[0] * 2
+
+
+def in_tuples(x):
+    inner = ((0, 1.5), 2)
+    for i in range(len(x)):
+        x[i] += 1
+        if x[i] > 1.5:
+            inner = ((i, x[i]), inner[1] + 1)
+    return x, inner
+
+
+def from_none(x):
+    best = None
+    for i in range(len(x)):
+        if best is None or x[i] > best[1]:
+            best = (i, x[i])
+    return best, x * 2
+
+
+def handed_on(x):
+    now = before = (1, 2.0)
+    for i in range(len(x)):
+        before = now
+        now = (i, x[i])
+        x[i] += before[0]
+    return now, before, x * 2
+
+
+@pytest.mark.parametrize("function", [closest, of_sums, in_tuples, from_none, handed_on])
+def test_tuples_of_numbers_are_left_behind(function: Callable[[Any], Any]) -> None:
+    compiled = dj.compile(function, fullgraph=True)
+    for size in (32, 20, 32):
+        assert repr(function(X[:size].copy())) == repr(compiled(X[:size].copy()))
+    assert loops_of(function, X.copy()) == 1

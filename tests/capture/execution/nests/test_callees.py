@@ -92,6 +92,45 @@ def with_keywords_alone(x, n):
     return x
 
 
+def of_any_number(*values, scale=2.0):
+    total = 0.0
+    for value in values:
+        total += value
+    return total * scale + len(values)
+
+
+def with_any_number_of_arguments(x, n):
+    def first(v, *rest):
+        return v + rest[0] if n > 3 else v
+
+    for i in range(n):
+        x[i] = of_any_number(x[i], i, 0.5) + of_any_number() + of_any_number(1.5, scale=x[0])
+        x[i] += first(x[i], i, i) + of_any_number(*(x[i], 2.0))
+    return x
+
+
+def by_keyword(v, /, w=1.0, *, by, more=0.25):
+    return v * w + by - more
+
+
+def with_keywords_of_functions(x, n):
+    for i in range(n):
+        x[i] = by_keyword(x[i], by=i) + by_keyword(x[i], more=x[0], by=2, w=i)
+    return x
+
+
+def with_a_keyword_left_out(x, n):
+    for i in range(n):
+        x[i] = by_keyword(x[i], 2.0)
+    return x
+
+
+def with_a_name_that_is_none(x, n):
+    for i in range(n):
+        x[i] = by_keyword(v=x[i], by=2.0)
+    return x
+
+
 def that_raises(x, n):
     def at(k):
         return x[k + 1]
@@ -101,10 +140,13 @@ def that_raises(x, n):
     return x
 
 
-NESTS = [by_lambda, with_variables_around, with_an_inner_function_that_calls_another]
+NESTS = [
+    by_lambda, with_variables_around, with_an_inner_function_that_calls_another,
+    with_keywords_alone, with_any_number_of_arguments, with_keywords_of_functions,
+]  # fmt: skip
 OTHERS = [
     whose_variable_changes_between_loops, whose_variable_turns_change, that_turns_make,
-    with_keywords_alone, that_raises,
+    with_a_keyword_left_out, with_a_name_that_is_none, that_raises,
 ]  # fmt: skip
 
 
@@ -123,3 +165,11 @@ def test_whatever_is_made_is_called_as_python_calls_it(function: Callable[..., A
     compiled = dj.compile(function)
     for _ in range(2):
         assert same(outcome(function, arguments()), outcome(compiled, arguments()))
+
+
+def test_another_default_by_keyword_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = dj.compile(with_keywords_of_functions)
+    for defaults in ({"more": 0.25}, {"more": 0.5}, {"by": 7.0, "more": 1.5}):
+        monkeypatch.setattr(by_keyword, "__kwdefaults__", defaults)
+        expected = outcome(with_keywords_of_functions, arguments())
+        assert same(expected, outcome(compiled, arguments()))
