@@ -1,5 +1,5 @@
 /* Random numbers, drawn as NumPy and Python draw them, to the bit, from a state that is an array of
- * int64: see `capture/emit/generator_states.py`, which reads and writes the generators' own. */
+ * int64: see `capture/values/generator_states.py`, which reads and writes the generators' own. */
 
 #define DJ_GENERATOR 0 /* one of the DJ_OF_... */
 #define DJ_HAS_SPARE 1 /* whether DJ_SPARE is the upper half of a number whose lower half was given */

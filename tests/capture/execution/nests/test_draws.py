@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.capture.execution.nests import draws
 from tests.end_to_end.loops.test_nests import loops_of, same
 
 pytestmark = pytest.mark.one_python
@@ -156,3 +157,17 @@ def test_what_is_left_of_a_draw_has_its_class(function: Any, make: Any) -> None:
         ours, theirs = make(seed), make(seed)
         assert same(function(np.zeros(50), theirs, 50), compiled(np.zeros(50), ours, 50))
         assert state_of(ours) == state_of(theirs)
+
+
+def test_a_numpy_whose_streams_are_others_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, x = function_of("standard_normal()"), np.zeros(60)
+    assert loops_of(function, x, np.random.default_rng(0)) == 1
+    monkeypatch.setattr(draws, "STREAMS", draws.STREAMS + 1)
+    draws._draw_as_known.cache_clear()
+    try:
+        other = function_of("standard_normal()")
+        assert loops_of(other, x, np.random.default_rng(0)) == 0
+        found = dj.compile(other)(x.copy(), np.random.default_rng(5))
+        assert same(found, other(x.copy(), np.random.default_rng(5)))
+    finally:
+        draws._draw_as_known.cache_clear()
