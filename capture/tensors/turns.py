@@ -7,8 +7,10 @@ the body of the loop gets an input (`lift`); what the input is in each turn is f
 expressions for all turns, with the functions that Python itself calls: `numbers_of`.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -27,6 +29,10 @@ MOST_LISTED: Final = 100_000
 #: Of numbers that fit 64 bits whatever number of turns below 2**31 there is.
 LARGEST_START: Final = 1 << 60
 LARGEST_STEP: Final = 1 << 28
+
+
+#: What computes a number from what the counter ("") and variables are in a turn.
+_Function: TypeAlias = Callable[[Mapping[str, int | float]], Any]
 
 
 class Varies(Exception):
@@ -205,11 +211,13 @@ def numbers_of(
         raise Varies
     now = {name: first for name, (first, _) in carried.items()}
     rows: list[list[int | float]] = [[] for _ in wanted]
+    of_rows = [(_function(scalar), scalar.python_type) for scalar in wanted]
+    after_turns = [(n, _function(after), type(first)) for n, (first, after) in carried.items()]
     for count in counter:
         known = {"": count, **now}
-        for row, scalar in zip(rows, wanted, strict=True):
-            row.append(_value(scalar, known, scalar.python_type))
-        now = {name: _value(after, known, type(first)) for name, (first, after) in carried.items()}
+        for row, (function, kind) in zip(rows, of_rows, strict=True):
+            row.append(_value(function, known, kind))
+        now = {name: _value(function, known, kind) for name, function, kind in after_turns}
     return [_shortest(row) for row in rows], now
 
 
@@ -303,10 +311,10 @@ def _steps(value: Any, known: Mapping[str, Steps]) -> Steps | None:
     return None
 
 
-def _value(value: Any, known: Mapping[str, int | float], kind: type) -> int | float:
+def _value(function: _Function, known: Mapping[str, int | float], kind: type) -> int | float:
     """A number in one turn."""
     try:
-        found: object = _computed(value, known)
+        found: object = function(known)
     except Exception as error:
         raise Varies from error
     if isinstance(found, float) and kind is type(found):
@@ -316,15 +324,28 @@ def _value(value: Any, known: Mapping[str, int | float], kind: type) -> int | fl
     raise Varies
 
 
-def _computed(value: Any, known: Mapping[str, int | float]) -> Any:
+def _function(value: Any) -> _Function:
+    """What computes a number from what is known of a turn: there may be many thousand turns.
+
+    Raises:
+        Varies: something else decides about it.
+    """
     if isinstance(value, Constant):
-        return value.value
+        return functools.partial(_same, value.value)
     if isinstance(value.source, Turn):
-        return known[value.source.name]
+        return operator.itemgetter(value.source.name)
     if value.expression is None:
         raise Varies
     name, operands = value.expression
-    return FUNCTIONS[name](*(_computed(operand, known) for operand in operands))
+    function, parts = FUNCTIONS[name], [_function(operand) for operand in operands]
+    if len(parts) != 2:
+        return lambda known: function(*[part(known) for part in parts])
+    first, second = parts
+    return lambda known: function(first(known), second(known))
+
+
+def _same(value: int | float, known: Mapping[str, int | float]) -> int | float:
+    return value
 
 
 def _shortest(row: Sequence[int | float]) -> Steps | Listed:

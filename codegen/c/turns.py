@@ -28,6 +28,10 @@ LIKELY: Final = 64
 """Turns of a loop of which nobody knows how many it has."""
 
 
+WORTH_A_TEAM: Final = 4 * PARALLEL_WORK
+"""Operations of all turns: what stays in the nearest cache is computed fast."""
+
+
 @record(eq=False)
 class Body:
     """The turns of loops.
@@ -90,7 +94,7 @@ def _in_chunks(kernel: TurnsKernel, goes: str) -> list[str]:
     assert isinstance(elements, int)
     count = -(-elements // turns.chunk)
     facts = f"{elements}, {turns.chunk}, {count}, steps, sizes, {kernel.bytes}, {goes}"
-    is_large = turns.work * (turns.limit if turns.limit >= 0 else LIKELY) >= PARALLEL_WORK
+    is_large = turns.work * (turns.limit if turns.limit >= 0 else LIKELY) >= WORTH_A_TEAM
     threads = "threads" if is_large else "1"
     call = f"dj_run_chunk(&all, &chunks, c, {threads}, runtime, status);"
     team = "#pragma omp parallel for schedule(static) num_threads(threads)"

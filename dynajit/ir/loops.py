@@ -12,7 +12,8 @@ of a loop are on one device (`Loop.device`); the number of turns is on the CPU.
 Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are
 summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.loop_derivatives`).
 
-`append` records a loop in a graph. `interpret.run` runs the rows; `codegen.run.loop_program` runs
+`append` records a loop in a graph. `interpret.run` runs the rows; code generation makes of a body a
+function of its unit (`codegen.unit_loops`), or `codegen.run.loop_program` runs
 the body's own program instead.
 """
 
