@@ -4,7 +4,8 @@ Contract: `is_plain` looks at the objects that a call can reach, its arguments, 
 code names, and those of the functions and classes among them, and runs no code of theirs. What it
 does not know may hold or make tensors. It is a guess that costs time where it is wrong, and never
 decides about a result: the original runs. `guards_of` are the facts about the arguments that it
-relies on, with one item for all of those of a list.
+relies on, with one item for all of those of a list. A program of few turns over numbers and lists
+is asked again once these are much larger: with more turns it may be a nest.
 """
 
 import builtins
@@ -23,6 +24,7 @@ import numpy as np
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction, decode
+from dynajit.capture.guards.facts import Predicate
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
@@ -39,6 +41,11 @@ MOST_OBJECTS: Final = 400
 MOST_ITEMS: Final = 4
 #: Lists within each other whose first items are guarded.
 MOST_DEPTH: Final = 3
+
+#: How many times as large an int or a list may be as in a call with few turns, and how large it may
+#: be in any case.
+GROWN: Final = 16
+FEW: Final = 64
 
 _NUMBERS_AND_TEXTS: Final = (
     bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
@@ -74,6 +81,8 @@ def refuse(executor: "Executor", is_long: bool = False) -> None:
     function, given = executor.root_function, executor.given
     if is_plain(function, given):
         guards = guards_of(function, given)
+        if not is_long:
+            guards += _bounds_of(function, given)
         raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=is_long)
 
 
@@ -195,6 +204,31 @@ def guards_of(function: FunctionType, arguments: Iterable[Any]) -> tuple[Guard, 
         for index, (name, argument) in enumerate(zip(names, arguments, strict=True))
         for guard in _guards_of(argument, sources.Local(name, index), MOST_DEPTH)
     )
+
+
+def _bounds_of(function: FunctionType, arguments: Sequence[Any]) -> tuple[Guard, ...]:
+    """How large the numbers and lists of a call with few turns may be in others; nothing where
+    there is more than numbers and lists.
+    """
+    if any(type(argument) not in (int, float, bool, list) for argument in arguments):
+        return ()
+    names = decode(function.__code__).parameters
+    places = [sources.Local(name, index) for index, name in enumerate(names)]
+    return tuple(
+        guard
+        for place, argument in zip(places, arguments, strict=True)
+        if (guard := _bound_of(argument, place)) is not None
+    )
+
+
+def _bound_of(argument: Any, place: Source) -> Guard | None:
+    if type(argument) is list:
+        return Guard(place, Kind.AT_MOST, max(FEW, GROWN * len(argument)))
+    if type(argument) is not int:
+        return None
+    most = max(FEW, GROWN * abs(argument))
+    bounds = Predicate(int, ((">=", -most), ("<=", most)))
+    return Guard(place, Kind.PREDICATE, bounds) if most < 1 << 62 else None
 
 
 def _guards_of(obj: Any, place: Source, depth: int) -> Iterator[Guard]:
