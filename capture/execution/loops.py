@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
+from dynajit.capture.execution.array_programs import is_of_arrays
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried
 from dynajit.capture.execution.tried_turns import (
@@ -81,6 +82,11 @@ FEWEST_TURNS: Final = 17
 #: So are loops that would give fewer nodes: kernels of many turns run up to ten times as fast as
 #: turns of kernels, and take a second or two to compile.
 FEWEST_NODES: Final = 512
+
+#: Turns of NumPy's arrays from which a loop is not unrolled that would give so many nodes: to compile
+#: them takes ten seconds.
+FEWEST_LARGE_TURNS: Final = 8
+MOST_NODES: Final = 1536
 
 #: For how many nodes one counts whose sizes are symbols: compiling it takes as long.
 OF_SYMBOLS: Final = 4
@@ -208,20 +214,19 @@ class Watcher:
             return
         found = self._watched.get(key)
         if found is None or found.frame is not frame or found.iterator is not iterator:
-            if left < FEWEST_TURNS:
+            if left < FEWEST_LARGE_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
         states = (*found.states, frame.save())[-PEELED:]
         tried = found.tried
-        if (
-            found.turns >= PEELED
-            and tried < MOST_TRIED
-            and left >= FEWEST_TURNS - PEELED
-            and may_try(executor, frame)
-        ):
+        if found.turns >= PEELED and tried < MOST_TRIED and may_try(executor, frame):
             turn = executor.recorder.builder.nodes[found.nodes :]
-            is_large = sum(map(_weight, turn)) * left >= FEWEST_NODES
-            tried += self._try(executor, frame, iterator, found.states[-1], is_large)
+            weight = sum(map(_weight, turn)) * left
+            is_large = weight >= FEWEST_NODES
+            is_long = left >= FEWEST_TURNS - PEELED
+            if is_long or (weight >= MOST_NODES and is_of_arrays(executor)):
+                before = found.states[-1]
+                tried += self._try(executor, frame, iterator, before, is_large, is_long)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
         )
@@ -233,6 +238,7 @@ class Watcher:
         iterator: IteratorValue,
         before: SavedFrame,
         is_large: bool,
+        is_long: bool,
     ) -> bool:
         """Try a turn that stands for all others.
 
@@ -240,11 +246,12 @@ class Watcher:
             before: the frame in front of the turn before.
             is_large: all turns together are too many operations to be unrolled; however few they
                 are, there is one version for all numbers of turns.
+            is_long: there are so many turns that one version may serve other numbers of them.
 
         Returns:
             Whether it was tried.
         """
-        if isinstance(executor.heap[iterator.identity], RangeIterator):
+        if is_long and isinstance(executor.heap[iterator.identity], RangeIterator):
             items = items_of(executor, iterator)
             if items is not None and items.stop is not None:
                 mark = executor.recorder.mark()
