@@ -522,3 +522,29 @@ def test_random_programs(seed: int) -> None:
     compiled, generator = dj.compile(function), random.Random(seed)
     for n in (5, 6, 4, 7, generator.choice([0, 1, 2, 3])):
         check(compiled, function, *odd_arguments(n, generator))
+
+
+def descent() -> tuple[bool, float, float]:
+    x, rate = 10.0, 0.005
+    for _ in range(20000):
+        energy, slope = 50 * (x - 0.95) ** 2, 100 * (x - 0.95)
+        if abs(slope) > 0.01:
+            x = x - rate * slope
+    return abs(slope) > 0.01, energy, x
+
+
+def last_of(n: int) -> int:
+    for i in range(n):
+        last = i * 3 % 7
+    return last
+
+
+def test_a_program_without_arguments_is_a_nest() -> None:
+    assert program_of(start(descent)).ran
+
+
+def test_a_variable_that_only_turns_set_is_read_behind_them() -> None:
+    compiled = start(last_of, 200)
+    check(compiled, last_of, 90)
+    with pytest.raises(UnboundLocalError):
+        compiled(0)
