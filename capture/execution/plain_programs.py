@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 from random import Random
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -127,6 +127,8 @@ class _Search:
             return self._is_plain(obj.__wrapped__)
         if kind is FunctionType:
             return self._is_plain_function(obj)
+        if kind is MethodType:  # `random.randint` is one of a generator
+            return _is_plain_module(obj.__func__.__module__) and self._is_plain(obj.__self__)
         if kind is BuiltinFunctionType:
             held = obj.__self__
             is_of_module = held is None or type(held) is ModuleType
