@@ -16,7 +16,15 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 from random import Random
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -89,7 +97,12 @@ def refuse(executor: "Executor", is_long: bool = False) -> None:
 def is_plain(function: FunctionType, arguments: Iterable[Any]) -> bool:
     """Whether no tensor and no array turns up in a call, as far as can be seen."""
     search = _Search()
-    return search.all_plain((*arguments, function)) and not search.may_draw_arrays
+    is_of_program = any(map(_is_of_program, arguments))  # others may set attributes of a class
+    return (
+        not is_of_program
+        and search.all_plain((*arguments, function))
+        and not search.may_draw_arrays
+    )
 
 
 class _Search:
@@ -175,9 +188,31 @@ class _Search:
         return self._is_plain(found)
 
     def _is_plain_class(self, cls: type) -> bool:
-        """A class of Python's, or of the program's; instances of these may hold anything."""
-        return vars(builtins).get(cls.__name__) is cls or cls in (*_SETS, *_DICTS)
+        """A class of Python's, or one of the program's that code makes instances of: these hold
+        what their methods and that code put there. (What an argument holds nobody knows.)"""
+        if cls.__module__ == builtins.__name__:
+            return vars(builtins).get(cls.__name__) is cls
+        if not _is_of_program(cls):
+            return True
+        parts = (part for base in cls.__mro__[:-1] for part in vars(base).values())
+        return self.all_plain(map(_function_of, parts))
 
+
+def _is_of_program(obj: Any) -> bool:
+    """Whether an object is a class that is none of Python's."""
+    return type(obj) is type and not _is_plain_module(obj.__module__)
+
+
+def _function_of(part: Any) -> Any:
+    """What an item of a class's namespace runs: a method's function; None: nothing."""
+    if isinstance(part, (staticmethod, classmethod)):
+        return part.__func__
+    if isinstance(part, property):
+        return tuple(each for each in (part.fget, part.fset, part.fdel) if each is not None)
+    return None if isinstance(part, _SLOTS) else part
+
+
+_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 
 _missing: Final = object()
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
