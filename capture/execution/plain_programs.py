@@ -10,6 +10,7 @@ is asked again once these are much larger: with more turns it may be a nest.
 
 import builtins
 import sys
+from abc import ABCMeta
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -148,7 +149,7 @@ class _Search:
             return _is_plain_module(obj.__module__) if is_of_module else self._is_plain(held)
         if kind is ModuleType:
             return _is_plain_module(obj.__name__)
-        return kind is type and self._is_plain_class(obj)
+        return kind in (type, ABCMeta) and self._is_plain_class(obj)
 
     def _is_plain_function(self, function: FunctionType) -> bool:
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
@@ -200,7 +201,7 @@ class _Search:
 
 def _is_of_program(obj: Any) -> bool:
     """Whether an object is a class that is none of Python's."""
-    return type(obj) is type and not _is_plain_module(obj.__module__)
+    return type(obj) in (type, ABCMeta) and not _is_plain_module(obj.__module__)
 
 
 def _function_of(part: Any) -> Any:
