@@ -5,8 +5,8 @@ Contract: a `ListProgram` is called in place of a function in which no tensor ca
 captured as with arrays over that memory (`Refusals.lists`), and writes the numbers that differ
 back; lists that the nest makes, and those that it changes the length of, it hands over. Where lists
 are no such lists (other numbers, lists in two places, sizes that differ), or the nest refuses its
-values, nothing has happened, and the function runs plainly; and so it does where that is faster, which one
-call finds out, and one more once lists or numbers have become much larger.
+values, nothing has happened, and the function runs plainly; and so it does where that is faster,
+which one call finds out, and one more once lists or numbers have become much larger.
 """
 
 import math

@@ -83,8 +83,8 @@ FEWEST_TURNS: Final = 17
 #: turns of kernels, and take a second or two to compile.
 FEWEST_NODES: Final = 512
 
-#: Turns of NumPy's arrays from which a loop is not unrolled that would give so many nodes: to compile
-#: them takes ten seconds.
+#: Turns of NumPy's arrays from which a loop is not unrolled that would give so many nodes: to
+#: compile them takes ten seconds.
 FEWEST_LARGE_TURNS: Final = 8
 MOST_NODES: Final = 1536
 

@@ -69,8 +69,8 @@ LONGEST_CHAIN = 48
 """Rows inlined into each other; beyond it a value is stored."""
 
 MOST_READS = 16
-"""Movements that an element of a value goes through; beyond it the value is stored. Each write to a part
-of a value of another part of it doubles them."""
+"""Movements that an element of a value goes through; beyond it the value is stored. Each write to a
+part of a value of another part of it doubles them."""
 
 WORTH_STORING = 12
 """Cost, in additions, from which a value that several kernels need is stored."""
