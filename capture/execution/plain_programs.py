@@ -51,10 +51,8 @@ MOST_ITEMS: Final = 4
 #: Lists within each other whose first items are guarded.
 MOST_DEPTH: Final = 3
 
-#: How many times as large an int or a list may be as in a call with few turns, and how large it may
-#: be in any case.
-GROWN: Final = 16
-FEW: Final = 64
+#: How large an int or a list may be that may be the number of turns of a loop, where these are few.
+FEW: Final = 128
 
 _NUMBERS_AND_TEXTS: Final = (
     bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
@@ -245,8 +243,8 @@ def guards_of(function: FunctionType, arguments: Iterable[Any]) -> tuple[Guard, 
 
 
 def _bounds_of(function: FunctionType, arguments: Sequence[Any]) -> tuple[Guard, ...]:
-    """How large the numbers and lists of a call with few turns may be in others; nothing where
-    there is more than numbers and lists.
+    """How large the small numbers and lists of a call with few turns may be in others; nothing
+    where there is more than numbers and lists. What is large did not make the turns many.
     """
     if any(type(argument) not in (int, float, bool, list) for argument in arguments):
         return ()
@@ -260,13 +258,11 @@ def _bounds_of(function: FunctionType, arguments: Sequence[Any]) -> tuple[Guard,
 
 
 def _bound_of(argument: Any, place: Source) -> Guard | None:
-    if type(argument) is list:
-        return Guard(place, Kind.AT_MOST, max(FEW, GROWN * len(argument)))
-    if type(argument) is not int:
-        return None
-    most = max(FEW, GROWN * abs(argument))
-    bounds = Predicate(int, ((">=", -most), ("<=", most)))
-    return Guard(place, Kind.PREDICATE, bounds) if most < 1 << 62 else None
+    if type(argument) is list and len(argument) <= FEW:
+        return Guard(place, Kind.AT_MOST, FEW)
+    if type(argument) is int and abs(argument) <= FEW:
+        return Guard(place, Kind.PREDICATE, Predicate(int, ((">=", -FEW), ("<=", FEW))))
+    return None
 
 
 def _guards_of(obj: Any, place: Source, depth: int) -> Iterator[Guard]:

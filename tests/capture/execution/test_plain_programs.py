@@ -285,3 +285,18 @@ def test_a_whole_graph_that_is_no_nest_is_captured_all_the_same() -> None:
     assert compiled(numbers(100)) == doubled(numbers(100))
     assert compiled(numbers(101)) == doubled(numbers(101))
     assert 2 == cache_of(compiled).compile_count
+
+
+def digits(n: int) -> int:
+    found = 0
+    while n:
+        found += n % 10
+        n //= 10
+    return found
+
+
+def test_an_int_that_no_turns_come_of_needs_two_versions() -> None:
+    compiled = dj.compile(digits)
+    for n in (7, 20**3, 9, 20**12, -3 % 128, 20**9, 10**15, 31, 2**61):
+        assert digits(n) == compiled(n)
+    assert 2 == cache_of(compiled).compile_count
