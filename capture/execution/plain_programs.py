@@ -51,8 +51,9 @@ MOST_ITEMS: Final = 4
 #: Lists within each other whose first items are guarded.
 MOST_DEPTH: Final = 3
 
-#: How large an int or a list may be that may be the number of turns of a loop, where these are few.
-FEW: Final = 128
+#: How large ints and lists may be that may be the number of turns of a loop, where these are few:
+#: one of a call in which they were smaller than the first is smaller than that in others, and so on.
+FEW: Final = (16, 64)
 
 _NUMBERS_AND_TEXTS: Final = (
     bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
@@ -258,11 +259,15 @@ def _bounds_of(function: FunctionType, arguments: Sequence[Any]) -> tuple[Guard,
 
 
 def _bound_of(argument: Any, place: Source) -> Guard | None:
-    if type(argument) is list and len(argument) <= FEW:
-        return Guard(place, Kind.AT_MOST, FEW)
-    if type(argument) is int and abs(argument) <= FEW:
-        return Guard(place, Kind.PREDICATE, Predicate(int, ((">=", -FEW), ("<=", FEW))))
-    return None
+    if type(argument) not in (int, list):
+        return None
+    size = len(argument) if type(argument) is list else abs(argument)
+    most = next((few for few in FEW if size <= few), None)
+    if most is None:
+        return None
+    if type(argument) is list:
+        return Guard(place, Kind.AT_MOST, most)
+    return Guard(place, Kind.PREDICATE, Predicate(int, ((">=", -most), ("<=", most))))
 
 
 def _guards_of(obj: Any, place: Source, depth: int) -> Iterator[Guard]:
