@@ -173,7 +173,8 @@ class Unrolled:
         turns = found.turns + to_come
         expected = made + to_come * (len(nodes) - found.last)
         most = MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS
-        if expected > MOST_OF_ARRAYS and is_of_arrays(executor):
+        is_settled = found.turns >= _SETTLED  # before that, it may become one loop
+        if is_settled and expected > MOST_OF_ARRAYS and is_of_arrays(executor):
             most = min(most, MOST_OF_ARRAYS)
         if expected <= most:
             return
