@@ -52,7 +52,7 @@ MOST_ITEMS: Final = 4
 MOST_DEPTH: Final = 3
 
 #: How large ints and lists may be that may be the number of turns of a loop, where these are few:
-#: one of a call in which they were smaller than the first is smaller than that in others, and so on.
+#: those that are within one of these bounds are so in other calls of that version.
 FEW: Final = (16, 64)
 
 _NUMBERS_AND_TEXTS: Final = (

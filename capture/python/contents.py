@@ -34,7 +34,6 @@ from dynajit.capture.values.storage import DequeItems
 from dynajit.capture.values.symbolic import LITERAL_TYPES, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 
-
 #: Items of an existing list that are read.
 MOST_STORED: Final = 100_000
 
