@@ -5,8 +5,8 @@ Contract: a `ListProgram` is called in place of a function in which no tensor ca
 captured as with arrays over that memory (`Refusals.lists`), and writes the numbers that differ
 back; lists that the nest makes, and those that it changes the length of, it hands over. Where lists
 are no such lists (other numbers, lists in two places, sizes that differ), or the nest refuses its
-values, nothing has happened, and the function runs plainly; and so it does for ever where that is
-faster, which one call finds out.
+values, nothing has happened, and the function runs plainly; and so it does where that is faster,
+which one call finds out, and one more once lists or numbers have become much larger.
 """
 
 import contextlib
@@ -44,6 +44,13 @@ MOST_REFUSED: Final = 4
 MSG_CHANGED: Final = (
     "a list was changed by another thread while compiled code computed its numbers."
 )
+
+#: How many times as large a list or an int must be as those for which plain Python was faster,
+#: before it is asked again which is.
+GROWN: Final = 4
+
+#: How often that is asked.
+MOST_MEASURED: Final = 12
 
 Version: TypeAlias = tuple[CompiledGuards, Callable[..., Any]]
 Make: TypeAlias = Callable[[tuple[Any, ...], SizeMemory], Version | None]
@@ -100,19 +107,22 @@ class ListProgram:
         self._sizes = _sizes_of(plain, arguments)
         self._versions: list[Version] = []
         self.refused = self.ran = self._attempts = 0
-        self._is_measured = False
+        self._is_faster = False
+        self._measured_count = 0
+        self._slow_at: tuple[int, ...] = ()
         self._fewest = 0.0
-        self.is_given_up = False
         read = _read(arguments)
-        if read is None or self._version(read[0]) is None:
-            self.is_given_up = True
+        if read is None:
+            self.is_given_up = not any(type(given) is list and not given for given in arguments)
+        else:
+            self.is_given_up = self._version(read[0]) is None
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The program's result; may be a tail call (`_capture.tail_call`)."""
         if keywords:
             return self._plain(*args, **keywords)
         is_plain = self.is_given_up or len(args) != len(self._parameters)
-        if is_plain or (self._fewest and _length_of(args) < self._fewest):
+        if is_plain or self._is_small(args):
             return _capture.tail_call(self._plain, *args)
         started, attempts = time.perf_counter(), self._attempts
         found = _read(args)
@@ -121,7 +131,7 @@ class ListProgram:
             return self._run_plainly(args)
         given, lists = found
         read_after = time.perf_counter()
-        is_measuring = bool(self.ran) and not self._is_measured and attempts == self._attempts
+        is_measuring = bool(self.ran) and not self._is_faster and attempts == self._attempts
         try:
             with rehearsing() if is_measuring else contextlib.nullcontext():
                 result = version(*given)
@@ -152,15 +162,25 @@ class ListProgram:
         self.is_given_up = self.refused > MOST_REFUSED * (self.ran + 1)
         return _capture.tail_call(self._plain, *args)
 
+    def _is_small(self, args: tuple[Any, ...]) -> bool:
+        """Whether plain Python is faster, for all that is known."""
+        if self._slow_at:
+            sizes = zip(map(_size_of, args), self._slow_at, strict=True)
+            return all(size <= GROWN * slow for size, slow in sizes)
+        return bool(self._fewest) and _length_of(args) < self._fewest
+
     def _measured(self, args: tuple[Any, ...], elapsed_s: float) -> Any:
         """Run plainly, after the nest took a time for the same, and keep what is faster: of calls
         with fewer items plain Python, where it took less than that time for so many."""
-        self._is_measured = True
         started = time.perf_counter()
         result = self._plain(*args)
         plain_s = time.perf_counter() - started
-        self.is_given_up = plain_s < elapsed_s
+        self._is_faster = elapsed_s <= plain_s
         self._fewest = _length_of(args) * elapsed_s / plain_s if plain_s else 0.0
+        sizes = tuple(map(_size_of, args))
+        self._slow_at = () if self._is_faster else tuple(map(max, sizes, self._slow_at or sizes))
+        self._measured_count += 1
+        self.is_given_up = not self._is_faster and self._measured_count == MOST_MEASURED
         return result
 
     def _version(self, given: tuple[Any, ...]) -> Callable[..., Any] | None:
@@ -176,6 +196,15 @@ class ListProgram:
             return None
         self._versions.append(made)
         return made[1]
+
+
+def _size_of(argument: Any) -> int:
+    """A number that grows with the work that an argument asks for."""
+    if type(argument) is int:
+        return max(1, abs(argument))
+    if type(argument) is not list or not argument:
+        return 1
+    return len(argument) * (len(argument[0]) if type(argument[0]) is list else 1)
 
 
 def _length_of(arguments: tuple[Any, ...]) -> int:

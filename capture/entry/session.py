@@ -346,7 +346,8 @@ def _compile(
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
-        plain = _plain_version(function) if region.guards else None
+        is_kept = region.guards or region.may_be_nest
+        plain = _plain_version(function) if is_kept else None
         if plain is None or not region.may_be_nest or options.needs_tensors:
             return Compilation(region, plain, None, stages)
         made = _list_version(plain, arguments, options)

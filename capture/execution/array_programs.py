@@ -1,10 +1,11 @@
-"""Recursive programs over NumPy's arrays, which are left to plain Python.
+"""Recursive programs over NumPy's arrays and over numbers, which are left to plain Python.
 
 Contract: `Recursion.enter` is asked where a function is called, `leave` at a break. A function that
 calls itself is a version for each size of its parts, and a part for each of its calls, where the
 graph breaks in it; where it does not, it is unrolled. Both take longer to make, and to run, than
 Python takes for arrays that are halved again and again. Where no break is allowed, and where there
-are tensors, it is captured all the same.
+are tensors, it is captured all the same. Many calls of functions in a program of numbers
+alone (recursion, `reduce`, `map`) would be unrolled for each number: it is a plain program.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ import numpy as np
 
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import SkipFrame
+from dynajit.capture.execution import plain_programs
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.values.functions import CellValue, FunctionContents, FunctionValue
@@ -29,6 +31,9 @@ MSG_RECURSIVE: Final = "a recursive function of arrays"
 
 #: Calls of functions that are running already, of one capture, at most.
 MOST_CALLS: Final = 24
+
+#: Calls of any functions after which it is asked whether the program may meet a tensor at all.
+CALLS_ASKED: Final = 64
 
 
 def is_of_arrays(executor: "Executor") -> bool:
@@ -47,15 +52,20 @@ class Recursion:
 
     def __init__(self) -> None:
         self._calls: Counter[CodeType] = Counter()
+        self._entered = 0
 
     def enter(self, executor: "Executor", frame: Frame) -> None:
         """A function is about to be called.
 
         Raises:
-            SkipFrame: it is one of arrays that has called itself many times.
+            SkipFrame: it is one of arrays that has called itself many times, or one of many calls
+                of a program that meets none (`plain_programs`).
         """
         if executor.refusals.loops is None or not frame.is_user:
             return
+        self._entered += 1
+        if self._entered == CALLS_ASKED:
+            plain_programs.refuse(executor, is_long=True)
         if not any(active.code is frame.code for active in executor.frames):
             return
         self._calls[frame.code] += 1

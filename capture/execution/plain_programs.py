@@ -4,19 +4,29 @@ Contract: `is_plain` looks at the objects that a call can reach, its arguments, 
 code names, and those of the functions and classes among them, and runs no code of theirs. What it
 does not know may hold or make tensors. It is a guess that costs time where it is wrong, and never
 decides about a result: the original runs. `guards_of` are the facts about the arguments that it
-relies on, with one item for all of those of a list.
+relies on, with one item for all of those of a list. A program of few turns over numbers and lists
+is asked again once these are much larger: with more turns it may be a nest.
 """
 
 import builtins
 import cmath
 import random
 import sys
+from abc import ABCMeta
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,6 +34,7 @@ import numpy as np
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.breaks import SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction, decode
+from dynajit.capture.guards.facts import Predicate
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
@@ -41,6 +52,10 @@ MOST_OBJECTS: Final = 400
 MOST_ITEMS: Final = 4
 #: Lists within each other whose first items are guarded.
 MOST_DEPTH: Final = 3
+
+#: How large ints and lists may be that may be the number of turns of a loop, where these are few:
+#: those that are within one of these bounds are so in other calls of that version.
+FEW: Final = (16, 64)
 
 _NUMBERS_AND_TEXTS: Final = (
     bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
@@ -79,6 +94,8 @@ def refuse(executor: "Executor", is_long: bool = False, may_be_long: bool = Fals
     if search.is_plain_call(function, given):
         guards = guards_of(function, given)
         may_be_nest = is_long or (may_be_long and search.has_breaking)
+        if not may_be_nest:
+            guards += _bounds_of(function, given)
         raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=may_be_nest)
 
 
@@ -101,9 +118,12 @@ class _Search:
         self.has_breaking = False
 
     def is_plain_call(self, function: FunctionType, arguments: Iterable[Any]) -> bool:
-        """See `is_plain`: nor may a generator of NumPy's be asked for more than a number."""
-        is_plain = self.all_plain((*arguments, function))
-        return is_plain and not (self._has_generators and self._has_sizes)
+        """See `is_plain`: nor may a generator of NumPy's be asked for more than a number, or an
+        argument be of a class of the program's, whose attributes others may set."""
+        given = tuple(arguments)
+        if any(map(_is_of_program, given)):
+            return False
+        return self.all_plain((*given, function)) and not (self._has_generators and self._has_sizes)
 
     def all_plain(self, objects: Iterable[Any]) -> bool:
         return all(map(self._is_plain, objects))
@@ -129,15 +149,15 @@ class _Search:
             return self._is_plain(obj.__wrapped__)
         if kind is FunctionType:
             return self._is_plain_function(obj)
-        if kind is MethodType:
-            return type(obj.__self__) in CLASSES and self._is_plain(obj.__self__)
+        if kind is MethodType:  # `random.randint` is one of a generator
+            return _is_plain_module(obj.__func__.__module__) and self._is_plain(obj.__self__)
         if kind is BuiltinFunctionType:
             held = obj.__self__
             is_of_module = held is None or type(held) is ModuleType
             return _is_plain_module(obj.__module__) if is_of_module else self._is_plain(held)
         if kind is ModuleType:
             return _is_plain_module(obj.__name__)
-        return kind is type and self._is_plain_class(obj)
+        return kind in (type, ABCMeta) and self._is_plain_class(obj)
 
     def _is_plain_function(self, function: FunctionType) -> bool:
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
@@ -179,9 +199,31 @@ class _Search:
         return self._is_plain(found)
 
     def _is_plain_class(self, cls: type) -> bool:
-        """A class of Python's, or of the program's; instances of these may hold anything."""
-        return vars(builtins).get(cls.__name__) is cls or cls in (*_SETS, *_DICTS)
+        """A class of Python's, or one of the program's that code makes instances of: these hold
+        what their methods and that code put there. (What an argument holds nobody knows.)"""
+        if cls.__module__ == builtins.__name__:
+            return vars(builtins).get(cls.__name__) is cls
+        if not _is_of_program(cls):
+            return True
+        parts = (part for base in cls.__mro__[:-1] for part in vars(base).values())
+        return self.all_plain(map(_function_of, parts))
 
+
+def _is_of_program(obj: Any) -> bool:
+    """Whether an object is a class that is none of Python's."""
+    return type(obj) in (type, ABCMeta) and not _is_plain_module(obj.__module__)
+
+
+def _function_of(part: Any) -> Any:
+    """What an item of a class's namespace runs: a method's function; None: nothing."""
+    if isinstance(part, (staticmethod, classmethod)):
+        return part.__func__
+    if isinstance(part, property):
+        return tuple(each for each in (part.fget, part.fset, part.fdel) if each is not None)
+    return None if isinstance(part, _SLOTS) else part
+
+
+_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 
 _missing: Final = object()
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
@@ -210,6 +252,33 @@ def guards_of(function: FunctionType, arguments: Iterable[Any]) -> tuple[Guard, 
         for index, (name, argument) in enumerate(zip(names, arguments, strict=True))
         for guard in _guards_of(argument, sources.Local(name, index), MOST_DEPTH)
     )
+
+
+def _bounds_of(function: FunctionType, arguments: Sequence[Any]) -> tuple[Guard, ...]:
+    """How large the small numbers and lists of a call with few turns may be in others; nothing
+    where there is more than numbers and lists. What is large did not make the turns many.
+    """
+    if any(type(argument) not in (int, float, bool, list) for argument in arguments):
+        return ()
+    names = decode(function.__code__).parameters
+    places = [sources.Local(name, index) for index, name in enumerate(names)]
+    return tuple(
+        guard
+        for place, argument in zip(places, arguments, strict=True)
+        if (guard := _bound_of(argument, place)) is not None
+    )
+
+
+def _bound_of(argument: Any, place: Source) -> Guard | None:
+    if type(argument) not in (int, list):
+        return None
+    size = len(argument) if type(argument) is list else abs(argument)
+    most = next((few for few in FEW if size <= few), None)
+    if most is None:
+        return None
+    if type(argument) is list:
+        return Guard(place, Kind.AT_MOST, most)
+    return Guard(place, Kind.PREDICATE, Predicate(int, ((">=", -most), ("<=", most))))
 
 
 def _guards_of(obj: Any, place: Source, depth: int) -> Iterator[Guard]:

@@ -54,6 +54,9 @@ part takes as long as five operations of NumPy."""
 MOST_OF_LAYERS: Final = 12_288
 """Of a loop with no more turns than that: a deep model, and its backward pass."""
 
+MOST_OF_ARRAYS: Final = 1024
+"""Of a loop over NumPy's arrays, whatever its turns: nobody waits five seconds for them."""
+
 MOST_SMALL: Final = 1024
 """Elements of an array of which an operation takes no longer than a call of NumPy's."""
 
@@ -66,6 +69,9 @@ TURNS_ASKED: Final = 64
 MSG_TURNS: Final = "turns of a loop over small arrays, which break at values that change"
 
 _COUNTING: Final[type] = type(iter(range(0)))
+
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+"""Functions that are a loop: a part for each turn would hand on what the turns before have made."""
 
 _SETTLED: Final = 5
 """Turns after which it is known whether the others are like them (`execution.loops`)."""
@@ -151,7 +157,7 @@ class Unrolled:
             span = (-1, -1) if iterator else (instruction.argument, instruction.index)
             found = _Counted(frame, place, iterator, span, rest, 0, nodes, nodes, self._varying)
             self._varying += self._lengths.setdefault(place, rest) != rest
-        self._refuse_long(found, executor.recorder.builder.nodes, rest)
+        self._refuse_long(executor, found, rest)
         counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
         self._counted[id(frame), instruction.offset] = counted
 
@@ -173,13 +179,19 @@ class Unrolled:
         rests = [found.rest for found in self._counted.values()]
         return not all(rests) or math.prod(rests) >= TURNS_ASKED
 
-    def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
+    def _refuse_long(self, executor: "Executor", found: _Counted, rest: int) -> None:
+        nodes = executor.recorder.builder.nodes
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
         turns = found.turns + to_come
         expected = made + to_come * (len(nodes) - found.last)
-        if expected <= (MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS):
+        most = MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS
+        is_settled = found.turns >= _SETTLED  # before that, it may become one loop
+        if is_settled and expected > MOST_OF_ARRAYS and is_of_arrays(executor):
+            most = min(most, MOST_OF_ARRAYS)
+        if expected <= most:
             return
-        is_plain = _is_short(found, nodes) or self._varying > found.varying
+        is_comprehension = found.frame.code.co_name in _COMPREHENSIONS
+        is_plain = _is_short(found, nodes) or self._varying > found.varying or is_comprehension
         reason = breaks.PLAIN_LOOP if is_plain else breaks.LONG_LOOP
         raise TooLong(found.place, GraphBreak(reason, f"{turns} turns, {expected} operations"))
 

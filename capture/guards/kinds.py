@@ -390,6 +390,12 @@ class Kind(enum.IntEnum):
         lambda s, e: f"{s}.is_inference() is {e}",
         lambda e: f"a tensor made {'in' if e else 'outside of'} inference mode",
     )  # fmt: skip
+    # int: the most items of a container as in LENGTH
+    AT_MOST = 34, Row(
+        lambda s, e: f"len({s}) <= {e}",
+        lambda e: f"at most {e} items",
+        lambda e, a: f"length {len(a)}" if type(a) in CONTAINERS else describe(a),
+    )  # fmt: skip
 
 
 def is_about_a_value(kind: Kind, expected: Any) -> bool:

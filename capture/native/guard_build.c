@@ -362,6 +362,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
         self->has_relations = 1;
         /* fall through */
     case KIND_LENGTH:
+    case KIND_AT_MOST:
     case KIND_POSITION:
     case KIND_TRUE_VALUE:
     case KIND_GRAD_MODE:

@@ -319,6 +319,10 @@ check_value(Guards *self, Check *check, PyObject *value)
         return check_tensor(self, check->tensor, value);
     case KIND_LENGTH:
         return plain_length(value) == check->number;
+    case KIND_AT_MOST: {
+        Py_ssize_t length = plain_length(value);
+        return length >= 0 && length <= check->number;
+    }
     case KIND_POSITION:
         return iterator_position(value) == check->number;
     case KIND_TRUE_VALUE: {

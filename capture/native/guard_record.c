@@ -144,8 +144,8 @@ record_tensor(Guards *self, Node *node, PyObject *tensor, int level)
 static int
 is_about_contents(int kind)
 {
-    return kind == KIND_LENGTH || kind == KIND_TRUE_VALUE || kind == KIND_DICT_KEYS
-           || kind == KIND_HAS_NO_KEY;
+    return kind == KIND_LENGTH || kind == KIND_AT_MOST || kind == KIND_TRUE_VALUE
+           || kind == KIND_DICT_KEYS || kind == KIND_HAS_NO_KEY;
 }
 
 /* Where an exact list or tuple keeps its length. */

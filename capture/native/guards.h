@@ -70,7 +70,7 @@ extern const char *const step_names[STEP_COUNT];
     X(RELATION) X(STORAGE_EQUALS) X(POSITION) X(CLASS_UNCHANGED) X(REGISTRATIONS) \
     X(ENDS_QUIETLY) X(EXISTS) X(AUTOCAST) X(INFERENCE) X(SUBCLASSES) X(DEVICE) \
     X(WRITES_CHECKED) X(CONDITION) X(MAX_LENGTH) X(CLASSES_ASKED) \
-    X(INFERENCE_TENSOR)
+    X(INFERENCE_TENSOR) X(AT_MOST)
 
 #define GUARD_KIND_NUMBER(name) KIND_##name,
 enum Kind { GUARD_KINDS(GUARD_KIND_NUMBER) KIND_COUNT };
@@ -165,7 +165,7 @@ typedef struct {
     int guard;          /* number of the guard */
     PyObject *expected; /* owned; where is_weak: the weak reference to it */
     Py_hash_t hash;     /* of a key or name */
-    int number;         /* LENGTH, TRUE_VALUE, modes, DEVICE; node number of the other operand */
+    int number;         /* LENGTH, AT_MOST, TRUE_VALUE, modes, DEVICE; node number of the other operand */
     int is_weak;
     char *weak_items;   /* DICT_KEYS: which items of `expected` are weak references */
     TensorSpec *tensor;

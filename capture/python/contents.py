@@ -5,7 +5,7 @@ import itertools
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture._capture import is_held_weakly
@@ -33,6 +33,9 @@ from dynajit.capture.values.objects import DELETED, InstanceDictValue
 from dynajit.capture.values.storage import DequeItems
 from dynajit.capture.values.symbolic import LITERAL_TYPES, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+
+#: Items of an existing list that are read.
+MOST_STORED: Final = 100_000
 
 
 def view_items(machine: Machine, view: DictViewValue) -> tuple[Value, ...]:
@@ -93,6 +96,8 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
 
 
 def _stored_items(machine: Machine, value: ListValue, existing: Any) -> tuple[Value, ...]:
+    if len(existing) > MOST_STORED:
+        raise GraphBreak(breaks.LIMIT, f"reading more than {MOST_STORED} items of a list")
     base = machine.recorder.first_source(value)
     place, stored = sources.Item, list.__iter__
     if isinstance(value, DequeItems):

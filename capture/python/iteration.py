@@ -71,6 +71,9 @@ LIMIT_OF_ITEMS = 100_000
 #: Rows of a tensor that are all views of the graph when an iteration begins.
 MOST_ROWS: Final = 1000
 
+#: Items of an array that builtin functions are given one by one.
+MOST_AT_ONCE: Final = 256
+
 #: Items of a range whose end is a run-time number: shorter ones have versions of their own.
 MANY_ITEMS: Final = 17
 MOST_ITEMS: Final = 1 << 31
@@ -88,6 +91,8 @@ def new_iterator(machine: Machine, state: Any, cls: type) -> IteratorValue:
 
 def iterate(machine: Machine, value: Value) -> Steps[Value]:
     """`iter(value)`."""
+    if machine.frames and machine.frames[-1].namespace.is_fixed:  # of the Python form of a function
+        refuse_many(machine, value)
     if isinstance(value, (IteratorValue, GeneratorValue)):
         # What follows may be real code, which trusts that it is an iterator.
         machine.recorder.use(value)
@@ -280,6 +285,26 @@ def tensor_rows(machine: Machine, value: TensorValue) -> list[Value]:
     rows = native_method(machine, value, "unbind", [constant(0)], {})
     assert isinstance(rows, TupleValue) and len(rows.items) == count
     return list(rows.items)
+
+
+def refuse_many(machine: Machine, value: Value) -> None:
+    """Builtin functions (`sum(x)`, `set(x)`) ask for all items of an array at once, or of a list of
+    NumPy's numbers.
+
+    Raises:
+        GraphBreak: there are many, and Python may call the function.
+    """
+    if machine.refusals.loops is None:
+        return
+    if isinstance(value, ListValue):
+        held = machine.recorder.existing(value)
+        if type(held) is list and len(held) > MOST_AT_ONCE and isinstance(held[0], np.generic):
+            raise GraphBreak(breaks.LIMIT, "a builtin function of a long list of NumPy's numbers")
+    if not is_array(value):
+        return
+    shape = tensor_type(machine, tensor_in(machine, value)).shape
+    if shape and (not isinstance(shape[0], int) or shape[0] > MOST_AT_ONCE):
+        raise GraphBreak(breaks.LIMIT, "a builtin function of the items of a large array")
 
 
 def array_rows(machine: Machine, value: Value) -> tuple[Value, ...] | None:
@@ -508,6 +533,7 @@ def to_items(machine: Machine, value: Value, asks_length: bool = False) -> Steps
     if isinstance(value, TupleValue):
         machine.recorder.use(value)
         return list(value.items)
+    refuse_many(machine, value)
     if isinstance(value, ListValue):
         return list(list_items(machine, value))
     iterator = yield from iterate(machine, value)

@@ -68,6 +68,10 @@ from dynajit.ops.table.scalar import SCALARS
 LONGEST_CHAIN = 48
 """Rows inlined into each other; beyond it a value is stored."""
 
+MOST_READS = 16
+"""Movements that an element of a value goes through; beyond it the value is stored. Each write to a
+part of a value of another part of it doubles them."""
+
 WORTH_STORING = 12
 """Cost, in additions, from which a value that several kernels need is stored."""
 
@@ -300,19 +304,24 @@ class _Planner:
             needed = self._ends_of_long_chains(chosen)
             if needed >= ends:
                 return chosen | needed
-            ends &= needed
+            ends = needed
 
     def _ends_of_long_chains(self, chosen: set[Node]) -> set[Node]:
         ends: set[Node] = set()
         depth: dict[Node, int] = {}
+        width: dict[Node, int] = {}
         for node in self.live:
             if node.kind is not NodeKind.CALL:
                 continue
-            own = 1 + max((depth.get(a, 0) for a in node.args if isinstance(a, Node)), default=0)
-            if own > LONGEST_CHAIN:
+            arguments = [a for a in node.args if isinstance(a, Node)]
+            own = 1 + max((depth.get(a, 0) for a in arguments), default=0)
+            # movements read their operands at other places each, which share nothing
+            widths = [width.get(a, 0) for a in arguments]
+            reads = max(widths, default=0) if _computes(node) else 1 + sum(widths)
+            if own > LONGEST_CHAIN or reads > MOST_READS:
                 ends.add(node)
             is_cut = node in self.stored or node in chosen or node in ends or _is_loop(node)
-            depth[node] = 0 if is_cut else own
+            depth[node], width[node] = (0, 0) if is_cut else (own, reads)
         return ends
 
     # -- placing

@@ -179,8 +179,13 @@ class Flow(Calls):
         found = Inner(value) if isinstance(value, CodeType) else _literal(value)
         state[-1].stack.append(found)
 
-    def _load_fast(self, state: State, instruction: Instruction) -> None:
+    def _load_fast(self, state: State, instruction: Instruction) -> bool:
+        """A variable that nothing was stored in (behind a loop without turns) is an error."""
+        if instruction.argument not in state[-1].locals:
+            self.steps.append(Step("refuse"))
+            return True
         state[-1].stack.append(self._held_by(state[-1], instruction.argument))
+        return False
 
     def _held_by(self, activation: Activation, name: str) -> Any:
         """What a variable holds.
@@ -218,19 +223,19 @@ class Flow(Calls):
         held = dict.get(self._frame.locals, name)  # a loop that is tried notes what is read
         return given is not None and held is given
 
-    def _load_name(self, state: State, instruction: Instruction) -> None:
+    def _load_name(self, state: State, instruction: Instruction) -> bool:
         """A global or a cell: what it is is known as long as the nest is, but for a variable that
         an inner function knows, too."""
         top = state[-1]
         if instruction.operation == "LOAD_DEREF" and instruction.argument in top.cells:
-            self._load_fast(state, instruction)
-            return
+            return self._load_fast(state, instruction)
         key = id(top.body), instruction.operation, instruction.argument
         if key not in self._outer:
             frame = top.frame
             OPCODES[instruction.operation](self._machine, frame, instruction.argument)
             self._outer[key] = self._inputs.convert(frame.pop())
         top.stack.append(self._outer[key])
+        return False
 
     def _push_null(self, state: State, instruction: Instruction) -> None:
         state[-1].stack.append(None)

@@ -18,6 +18,7 @@ from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.machine import Machine
+from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, type_of
 from dynajit.capture.python.builtins import chosen as masks
 from dynajit.capture.python.builtins.table import SPECIAL, special
@@ -83,7 +84,7 @@ def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Va
     """An argument with tensors for arrays and numbers of NumPy's, which are noted in `given`.
 
     Raises:
-        GraphBreak: a tensor, which NumPy would make an array of.
+        GraphBreak: a tensor, which NumPy would make an array of, or data in a list.
     """
     if is_array(value):
         assert isinstance(value, ObjectValue)
@@ -99,12 +100,29 @@ def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Va
     if isinstance(value, TupleValue) and value.cls is tuple:
         return TupleValue(tuple(_as_tensors(machine, item, name, given) for item in value.items))
     if isinstance(value, ListValue):
+        if _is_data(machine, value, name):
+            raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of a list of the caller's")
         items = [_as_tensors(machine, item, name, given) for item in list_items(machine, value)]
         return new_list(machine, items)
     if isinstance(value, SliceValue):
         parts = (value.start, value.stop, value.step)
         return SliceValue(*(_as_tensors(machine, part, name, given) for part in parts))
     return value
+
+
+def _is_data(machine: Machine, value: ListValue, name: str) -> bool:
+    """Whether a list is an argument, or in one, whose numbers would make a version for each call:
+    NumPy shall make an array of it. Few ints may be a shape, or an axis each."""
+    numbers = machine.recorder.existing(value)
+    if machine.refusals.loops is None or type(numbers) is not list or not numbers:
+        return False
+    place = machine.recorder.first_source(value)
+    while isinstance(place, sources.Item):
+        place = place.base
+    if not isinstance(place, sources.Local):
+        return False
+    is_shape = all(type(number) is int for number in numbers) and len(numbers) <= MOST_DIMS
+    return not is_shape or name in _MAKERS
 
 
 def _as_key_of_tensors(machine: Machine, key: Value) -> Value:
@@ -160,6 +178,14 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given"
         assert isinstance(made, TensorValue)
     return new_array(machine, made, kind.dtype.numpy.type)
 
+
+#: Ints of a list that may be a shape.
+MOST_DIMS: Final = 8
+
+#: Functions that make an array of what they are given.
+_MAKERS: Final = frozenset(
+    {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"}
+)
 
 #: Tensor -> the array that it stands for in a call.
 Given: TypeAlias = dict[int, ObjectValue]

@@ -28,7 +28,7 @@ from dynajit.capture.python.basic import (
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.containers import boolean, fold
 from dynajit.capture.python.errors import check_count, refuse
-from dynajit.capture.python.iteration import iterate
+from dynajit.capture.python.iteration import iterate, refuse_many
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
 from dynajit.capture.python.tensors.arrays import selected_number
@@ -267,6 +267,7 @@ def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
 def _sum(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, sum, args, keywords, 1, 2, ("start",))
     total = args[1] if len(args) > 1 else keywords.get("start", constant(0))
+    refuse_many(machine, args[0])
     iterator = yield from iterate(machine, args[0])
     if type_of(machine, total) in (str, bytes, bytearray):
         refuse(machine, "sum", lambda start: sum([], start), [total])

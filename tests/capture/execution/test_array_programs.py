@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.capture.entry.cache import cache_of
 
 
 def merge_sort(a):
@@ -138,3 +139,27 @@ def test_recursive_functions_of_tensors_are_captured_around_their_breaks() -> No
 
     np.testing.assert_allclose(found.numpy(), x.numpy() ** 5)
     assert dj.explain(broken_power)(x, 5).graphs
+
+
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def ackermann(m, n):
+    if not m:
+        return n + 1
+    return ackermann(m - 1, ackermann(m, n - 1) if n else 1)
+
+
+def through_others(n):
+    first, second = fibonacci(n), ackermann(2, 2)
+    return first + second
+
+
+@pytest.mark.parametrize("function", [fibonacci, through_others])
+def test_one_of_numbers_alone_is_not_unrolled_for_each_number(function):
+    compiled = dj.compile(function)
+    for n in (16, 17, 18, 16):
+        assert compiled(n) == function(n)
+    assert cache_of(compiled).compile_count == 1
+    assert "no tensor" in str(dj.explain(function)(18))

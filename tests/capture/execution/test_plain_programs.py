@@ -3,6 +3,7 @@
 import math
 import random
 from collections import deque
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -179,6 +180,43 @@ class Held:
     """Anything may be in it."""
 
 
+class Walker:
+    """Holds what its methods put there."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: float) -> None:
+        self._place = place
+
+    @property
+    def place(self) -> float:
+        return self._place
+
+    def step(self) -> None:
+        self._place += random.uniform(-1, 1) + Fraction(1, 2)
+
+
+class Maker(Walker):
+    """Makes arrays."""
+
+    def step(self) -> None:
+        self._place += np.ones(3).sum()
+
+
+def walks(n: int) -> float:
+    walker = Walker(0.0)
+    for _ in range(n):
+        walker.step()
+    return walker.place
+
+
+def makes(n: int) -> float:
+    maker = Maker(0.0)
+    for _ in range(n):
+        maker.step()
+    return maker.place
+
+
 def recursive(n: int) -> int:
     return n and recursive(n - 1)
 
@@ -199,6 +237,7 @@ OBJECTS: list[tuple[bool, Any, tuple[Any, ...]]] = [
     (True, draws_numbers_of, (np.random.RandomState(1),)),
     (False, draws_array_of, (np.random.default_rng(1),)),
     (False, total, ([[[TENSOR]]],)), (False, total, (uses_module,)),
+    (True, walks, (9,)), (False, makes, (9,)),
 ]  # fmt: skip
 
 
@@ -245,4 +284,19 @@ def test_a_whole_graph_that_is_no_nest_is_captured_all_the_same() -> None:
     compiled = dj.compile(doubled, fullgraph=True)
     assert compiled(numbers(100)) == doubled(numbers(100))
     assert compiled(numbers(101)) == doubled(numbers(101))
+    assert 2 == cache_of(compiled).compile_count
+
+
+def digits(n: int) -> int:
+    found = 0
+    while n:
+        found += n % 10
+        n //= 10
+    return found
+
+
+def test_an_int_that_no_turns_come_of_needs_few_versions() -> None:
+    compiled = dj.compile(digits)
+    for n in (7, 20**3, 9, 20**12, 20**9, 10**15, 31, 2**61, 60, 2):
+        assert digits(n) == compiled(n)
     assert 2 == cache_of(compiled).compile_count

@@ -202,3 +202,16 @@ def test_turns_over_small_arrays_that_break_at_changing_values_are_plain_python(
         assert (common(a, b), np.int64) == (found, type(found))
 
     assert compiled.report().hits < 400  # of the parts; there would be one for each element
+
+
+def distances(a, b):
+    return np.array([[np.sum((x - y) ** 2) for x in a] for y in b])
+
+
+def test_comprehensions_over_rows_within_each_other_are_left_to_numpy() -> None:
+    compiled, rows = dj.compile(distances), np.random.default_rng(0).random((40, 3))
+
+    for size in (40, 40, 30):
+        given = rows[:size].copy()
+        np.testing.assert_array_equal(compiled(given, given), distances(given, given))
+    assert PLAIN_LOOP.explanation in str(dj.explain(distances)(rows, rows))

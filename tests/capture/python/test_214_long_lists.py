@@ -1,7 +1,10 @@
 """Lists of many numbers compared with each other: guarded by value, or compared by Python."""
 
+import functools
+
 import pytest
 
+import dynajit as dj
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.tensors.sizes import MANY_INTS
 from tests.support.python.harness import Compiler, case
@@ -58,3 +61,13 @@ def test_very_long_lists_are_compared_by_python():
     compiler = Compiler()
     assert compiler.compile(equal)(list(range(LONG)), list(range(LONG))) == (True, False, False)
     assert {record.reason.name for record in compiler.breaks} == {"limit"}
+
+
+def test_a_list_of_more_items_than_are_read_is_python_s() -> None:
+    def smallest(items: list[float]) -> float:
+        return functools.reduce(lambda a, b: a if a < b else b, items)
+
+    items = [float(i * 7 % 1001) for i in range(200_000)]
+    compiled = dj.compile(smallest)
+
+    assert compiled(items) == compiled(items) == smallest(items)

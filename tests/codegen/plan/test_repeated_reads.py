@@ -93,6 +93,28 @@ def test_ends_of_long_chains_make_no_step_twice(codegen, steps: int) -> None:
     codegen.check(lambda x: diffuse(x, 20, steps), normal(20, 20))
 
 
+def with_edges(x, size: int, steps: int):
+    """Every step gives the four edges what lies beside them."""
+    last = size - 1
+    for _ in range(steps):
+        for dim, edge, beside in ((0, 0, 1), (0, last, last - 1), (1, 0, 1), (1, last, last - 1)):
+            whole = {"start": [0, 0], "stop": [size, size], "step": (1, 1)}
+            source = {key: list(value) for key, value in whole.items()}
+            whole["start"][dim], whole["stop"][dim] = edge, edge + 1
+            source["start"][dim], source["stop"][dim] = beside, beside + 1
+            kept = ops.slice(x, **{key: tuple(value) for key, value in source.items()})
+            x = ops.slice_scatter(x, kept, **{key: tuple(value) for key, value in whole.items()})
+        x = ops.add(x, 1.0)
+    return x
+
+
+def test_writes_of_parts_to_parts_do_not_double_the_work_each(codegen) -> None:
+    graph = codegen.graph_of(lambda x: with_edges(x, 9, 6), codegen.type_of(normal(9, 9)))
+
+    assert all(len(unit.elements.inlined) <= 24 for unit in plan(graph).units)
+    codegen.check(lambda x: with_edges(x, 9, 6), normal(9, 9))
+
+
 def test_shifts_in_a_ring_are_told_apart(codegen) -> None:
     """The slices of a shift start where the value starts, and are read elsewhere."""
 

@@ -284,3 +284,21 @@ def test_a_number_that_does_not_fit_raises_as_numpy_does() -> None:
     for function in (run, dj.compile(run)):
         with pytest.raises(OverflowError):
             function(140)
+
+
+def far_from_small(u, n):
+    for k in range(n):
+        for shift in range(1, 17):
+            u = u * 0.9 + 0.01 * np.roll(u, shift) + (u + k) / shift * 0.01
+        for shift in range(1, 17):
+            u = u * 0.8 + 0.1 * np.roll(u, -shift) + (u - k) / shift * 0.01
+    return u
+
+
+def test_ten_turns_of_many_operations_are_a_loop() -> None:
+    """Unrolled they are thousands of operations."""
+    compiled = dj.compile(far_from_small, fullgraph=True)
+
+    for x in (X, X[::-1].copy()):
+        np.testing.assert_allclose(compiled(x, 12), far_from_small(x, 12))
+    assert loops_of(far_from_small, X, 12)

@@ -423,9 +423,41 @@ def test_what_is_slower_than_plain_python_is_left_to_it(monkeypatch: pytest.Monk
     check(compiled, squares, 70, ints(70, 1), ints(70, 2))
     clock = SimpleNamespace(perf_counter=lambda: next(seconds))
     monkeypatch.setattr(list_programs, "time", clock)
-    for _ in range(4):
+    for _ in range(2):
         check(compiled, squares, 70, ints(90, 1), ints(90, 2))
-    assert program_of(compiled).is_given_up
+    ran = program_of(compiled).ran
+    for n in (90, 80, 200):
+        check(compiled, squares, 70, ints(n, 1), ints(n, 2))
+    assert ran == program_of(compiled).ran
+
+
+def test_what_is_slower_of_few_items_is_asked_again_of_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = dj.compile(squares)
+    for n in (70, 80):
+        check(compiled, squares, n, ints(n, 1), ints(n, 2))
+    few, many = [0.0, 0.0, 3.0, 4.0, 5.0], [0.0, 0.0, 1.0, 4.0, 9.0]
+    seconds = iter([*few, *many])
+    clock = SimpleNamespace(perf_counter=lambda: next(seconds, 9.0))
+    monkeypatch.setattr(list_programs, "time", clock)
+    ran = program_of(compiled).ran
+    for n in (80, 70, 8, 300):
+        check(compiled, squares, n, ints(n, 1), ints(n, 2))
+    assert ran == program_of(compiled).ran
+    for n in (400, 400, 390):
+        check(compiled, squares, n, ints(n, 1), ints(n, 2))
+    assert ran + 2 == program_of(compiled).ran
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+def test_a_first_call_of_few_turns_says_nothing_of_many(first: int) -> None:
+    compiled = dj.compile(bubble_sort)
+    for n in (first, 80, first, 90, 95):
+        check(compiled, bubble_sort, ints(n, n))
+    entries = cache_of(compiled).entries(compiled)
+    (program,) = [e.function for e in entries if isinstance(e.function, ListProgram)]
+    assert program.ran
 
 
 def test_of_short_lists_plain_python_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,3 +522,29 @@ def test_random_programs(seed: int) -> None:
     compiled, generator = dj.compile(function), random.Random(seed)
     for n in (5, 6, 4, 7, generator.choice([0, 1, 2, 3])):
         check(compiled, function, *odd_arguments(n, generator))
+
+
+def descent() -> tuple[bool, float, float]:
+    x, rate = 10.0, 0.005
+    for _ in range(20000):
+        energy, slope = 50 * (x - 0.95) ** 2, 100 * (x - 0.95)
+        if abs(slope) > 0.01:
+            x = x - rate * slope
+    return abs(slope) > 0.01, energy, x
+
+
+def last_of(n: int) -> int:
+    for i in range(n):
+        last = i * 3 % 7
+    return last
+
+
+def test_a_program_without_arguments_is_a_nest() -> None:
+    assert program_of(start(descent)).ran
+
+
+def test_a_variable_that_only_turns_set_is_read_behind_them() -> None:
+    compiled = start(last_of, 200)
+    check(compiled, last_of, 90)
+    with pytest.raises(UnboundLocalError):
+        compiled(0)
