@@ -270,7 +270,7 @@ def _pays(turn: Sequence[Node], left: int) -> bool:
     """
     is_on_gpu = any(isinstance(n.type, TensorType) and n.type.device is not CPU for n in turn)
     if not is_on_gpu:
-        return True
+        return bool(turn)  # of numbers alone there is nothing to compute
     is_long = left >= FEWEST_TURNS_ON_GPU - PEELED
     return is_long and sum(map(_weight, turn)) * left >= FEWEST_NODES
 

@@ -13,6 +13,7 @@ import dynajit as dj
 from dynajit.capture import _capture
 from dynajit.capture.entry import cache
 from dynajit.capture.entry.cache import Callees, Published, cache_of, compiled_function, mark_skip
+from dynajit.capture.execution import unrolled
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import Relation, Term
@@ -364,6 +365,7 @@ def test_after_as_many_captures_in_vain_versions_serve_and_none_is_made():
 
 
 def test_nobody_asks_for_ever_whether_a_version_fits(monkeypatch):
+    monkeypatch.setattr(unrolled, "MOST_OF_ARRAYS", unrolled.MOST_OF_LAYERS)
     asked, on_miss = [], cache.FunctionCache.on_miss
     monkeypatch.setattr(
         cache.FunctionCache,
@@ -371,7 +373,7 @@ def test_nobody_asks_for_ever_whether_a_version_fits(monkeypatch):
         lambda self, *given: asked.append(self.name) or on_miss(self, *given),
     )
 
-    def escapes(x, y, *none):  # which no nest has
+    def escapes(x, y, **none):  # which no nest has
         z, c = 0.0j, complex(x, y)
         for i in range(8):
             z = z * z + c
