@@ -77,7 +77,7 @@ class UnitLoops:
     def __init__(self, prepare: Callable[[Graph], Graph], generate: Generate) -> None:
         self.bodies: dict[str, Body] = {}
         self._prepare, self._generate = prepare, generate
-        self._known: dict[Graph, _Kept | None] = {}
+        self._known: dict[Any, _Kept | None] = {}
 
     def bring_in(self, graph: Graph) -> Graph:
         """The graph in which loops are rows that have kernels, where they can be."""
@@ -111,9 +111,10 @@ class UnitLoops:
                 yield node, self._kept(node.attributes["loop"])
 
     def _kept(self, loop: Loop) -> _Kept | None:
-        if loop.body not in self._known:
-            self._known[loop.body] = self._new(loop)
-        return self._known[loop.body]
+        key = loop.body, loop.carried, loop.collected, loop.tests, loop.stacked
+        if key not in self._known:
+            self._known[key] = self._new(loop)
+        return self._known[key]
 
     def _new(self, loop: Loop) -> _Kept | None:
         if symbols(loop.body) or not _is_plain(loop):
@@ -121,7 +122,7 @@ class UnitLoops:
         graph, arrays = _without_arrays(self.bring_in(self._prepare(loop.body)))
         chunk = _chunk_of(graph, loop)
         own = _of_elements(graph, chunk) if chunk else graph
-        name = f"t{len(self.bodies)}"
+        name = f"turn{len(self.bodies)}"
         self.bodies[name] = Body(name, (), Layout({}, 0, (), ()))  # the name is taken
         code = self._generate(own, name)
         results = None if code is None else _results(own, loop, code.layout)

@@ -8,13 +8,16 @@ Rows that no turn has given are zeros.
 A loop becomes such rows where its body has native code (`codegen.unit_loops`).
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
-from dynajit.core.errors import InternalError
+import numpy as np
+
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.ir.loops import Loop
+from dynajit.ir.loops import Loop, rows_of, run
+from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops.table.op_table import FURTHER, REQUIRED, Extern, Kind, Op
 
 
@@ -55,8 +58,17 @@ def _infer(go: Any, *types: ValueType, turns: Turns, result: int) -> TensorType:
     return TensorType(type.shape, type.dtype, type.device)
 
 
-def _array(xp: Any, *operands: Any, turns: Turns, result: int) -> Any:
-    raise InternalError("turns: only generated code runs them")
+def _array(xp: Any, go: Any, *operands: Any, turns: Turns, result: int) -> Any:
+    """One result, by rows: only where the compiler takes too long; all turns are run for it."""
+    loop, limit = turns.loop, turns.limit
+    by_rows = rows_of(replace(loop, body=expand_composites(loop.body)), xp)
+    found = run(loop, limit, [go, *operands[: len(loop.inputs)]], by_rows)[result]
+    type = loop.types(limit)[result]
+    array = np.asarray(found, type.dtype.numpy)
+    if loop.carried <= result < turns.handed and len(array) < limit:
+        missing = np.zeros((limit - len(array), *array.shape[1:]), array.dtype)
+        return np.concatenate([missing, array] if loop.backwards else [array, missing])
+    return array
 
 
 TURNS: Final = FURTHER.enter(

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.codegen.pipeline import compile_graph
+from dynajit.codegen.loops.turns import TURNS
+from dynajit.codegen.pipeline import compile_graph, generate
+from dynajit.codegen.run.numpy_backend import NumpyProgram
+from dynajit.codegen.unit_loops import UnitLoops
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import ScalarType, TensorType
@@ -121,6 +124,21 @@ def test_random_loops_give_what_their_rows_give(seed: int, shape: tuple[int, ...
     assert "turns" in program.explain
     assert shape is CHUNKED or not is_in_chunks
     assert is_in_chunks or made.neighbours or shape is SMALL
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_turns_are_computed_without_a_compiler(seed: int) -> None:
+    """The NumPy backend meets them where the compiler takes too long."""
+    graph = RandomLoop(seed, SMALL, dtypes.float64).graph()
+    arguments = _arguments(graph, seed)
+    made = UnitLoops(lambda body: body, lambda body, name: generate(body, name, prefix=name))
+    rows = made.bring_in(graph)
+    assert any(node.op is TURNS for node in rows.calls)
+    found = NumpyProgram(rows, "rows")(*arguments)
+    expected = NumpyProgram(graph, "loops")(*arguments)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+        assert one.dtype == other.dtype
 
 
 def newton(a: Any, n: int) -> Any:
