@@ -583,7 +583,7 @@ def _blueprint(
         constants=tuple(np.ascontiguousarray(array) for array in layout.constants),
         symbols=tuple((s.argument, s.dim, s.low, s.high) for s in symbols),
         workspace=max(_known(layout.workspace_bytes), 0),
-        releases_gil=_work(graph) >= PARALLEL_WORK,
+        releases_gil=_work(graph) >= PARALLEL_WORK and not _is_alone(graph),
         has_products=any(
             isinstance(f.kernel, (MatmulKernel, PanelKernel)) for f in generated.every
         ),
@@ -659,6 +659,11 @@ def _work(graph: Graph) -> int:
         size = node.type.numel if isinstance(node.type, TensorType) else 1
         total += size if isinstance(size, int) else 0
     return total
+
+
+def _is_alone(graph: Graph) -> bool:
+    """Whether no other thread may run meanwhile."""
+    return any(node.op is NEST and node.attributes["nest"].is_alone for node in graph.calls)
 
 
 def _explained(generated: Generated) -> str:

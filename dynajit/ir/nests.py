@@ -143,6 +143,8 @@ class Nest:
         results: a slot, or a register, for each result.
         windows: the arrays that share their elements with others, one of which is written.
         scratch: the dtype of each scratch array.
+        is_alone: no other thread may run meanwhile: it draws from a generator of Python's, which
+            has no lock but the interpreter's.
     """
 
     blocks: tuple[tuple[Step, ...], ...]
@@ -151,6 +153,7 @@ class Nest:
     results: tuple[int | Register, ...]
     windows: tuple[Window, ...] = ()
     scratch: tuple[DType, ...] = ()
+    is_alone: bool = False
 
     def __repr__(self) -> str:
         return f"<nest of {len(self.blocks)} blocks, writes {list(self.written)}>"
@@ -164,7 +167,7 @@ class Nest:
     def text(self) -> str:
         """Everything: equal texts mean equal programs."""
         lines = [f"numbers {self.numbers} written {self.written} results {self.results}"]
-        lines += map(repr, (*self.windows, *self.scratch))
+        lines += map(repr, (*self.windows, *self.scratch, self.is_alone))
         for number, block in enumerate(self.blocks):
             lines += [f"block {number}", *map(repr, block)]
         return "\n".join(lines)

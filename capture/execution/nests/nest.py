@@ -11,6 +11,7 @@ captured in other ways, as if it had not been looked at.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -354,6 +355,7 @@ class _Nest:
             (*written, *(register for parts in registers.values() for register in parts)),
             windows,
             tuple(flow.scratch),
+            is_alone=any(self._inputs.generators[n].python_type is Random for n in drawn),
         )
         nest.check()
         values = iter([self._run(nest, number) for number in range(len(nest.results))])

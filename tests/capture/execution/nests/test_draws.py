@@ -10,6 +10,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.execution.nests import draws
+from dynajit.ir.nests import NEST
 from tests.end_to_end.loops.test_nests import loops_of, same
 
 pytestmark = pytest.mark.one_python
@@ -171,3 +172,12 @@ def test_a_numpy_whose_streams_are_others_draws_for_itself(monkeypatch: pytest.M
         assert same(found, other(x.copy(), np.random.default_rng(5)))
     finally:
         draws._draw_as_known.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("made", "is_alone"), [(random.Random, True), (np.random.default_rng, False)]
+)
+def test_no_other_thread_runs_where_nothing_locks_the_generator(made: Any, is_alone: bool) -> None:
+    (graph,) = dj.explain(function_of("random()"))(np.zeros(100), made(0)).graphs
+    (nest,) = {node.attributes["nest"] for node in graph.calls if node.op is NEST}
+    assert nest.is_alone == (made is random.Random)
