@@ -35,6 +35,7 @@ from dynajit.capture.execution.tried_turns import (
     may_try,
     nodes_of,
     noted,
+    saved_with_cells,
     value_in,
     with_gradients,
 )
@@ -212,7 +213,7 @@ class Watcher:
             if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
-        states = (*found.states, frame.save())[-PEELED:]
+        states = (*found.states, saved_with_cells(executor, frame))[-PEELED:]
         tried = found.tried
         if (
             found.turns >= PEELED
@@ -297,6 +298,7 @@ class _Turn(Tried):
     """
 
     differentiable = True
+    follows_cells = True
     #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
     hands_floats_on = True
@@ -366,7 +368,7 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
-            if held is not None and self._is_spent_name(name, held):
+            if held is not None and name not in self._cells and self._is_spent_name(name, held):
                 continue
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
@@ -433,6 +435,7 @@ class _Turn(Tried):
         for _ in range(MOST_INSTRUCTIONS):
             executor.run_one()
             if len(executor.frames) == self.depth and frame.index == self._start.index:
+                self._look_into_cells()
                 return
         raise Differs
 
@@ -531,7 +534,7 @@ class _Turn(Tried):
         }
 
     def _followed(self) -> Collection[int]:
-        return {*self._grown(), *self._memories.carried}
+        return {*super()._followed(), *self._grown(), *self._memories.carried}
 
     def _grown(self) -> Mapping[int, ListValue]:
         """Lists that the turn has appended to, and done nothing else."""

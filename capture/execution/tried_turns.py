@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
 from dynajit.capture.tensors.intervals import ints_in
@@ -20,7 +20,8 @@ from dynajit.capture.values.containers import (
     HeapValue,
     IteratorValue,
 )
-from dynajit.capture.values.symbolic import Constant, Value
+from dynajit.capture.values.functions import CellValue
+from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, META
@@ -85,6 +86,26 @@ class Reads(dict[str, Value]):
         super().__setitem__(name, value)
 
 
+def saved_with_cells(executor: "Executor", frame: Frame) -> SavedFrame:
+    """The state of a frame, with what its own cells hold among the locals: variables that functions
+    in it read, too (a lambda, a generator expression, before Python 3.12 a comprehension)."""
+    saved = frame.save()
+    cells = own_cells(executor, frame)
+    held = {name: executor.cell_contents(cell) for name, cell in cells.items()}
+    bound = {name: value for name, value in held.items() if value is not UNBOUND}
+    return replace(saved, locals={**saved.locals, **bound})
+
+
+def own_cells(executor: "Executor", frame: Frame) -> dict[str, CellValue]:
+    """The cells of variables of the frame's function of which it is known what they hold."""
+    found = {name: frame.cells.get(name) for name in frame.code.co_cellvars}
+    return {
+        name: cell
+        for name, cell in found.items()
+        if cell is not None and executor.heap[cell.identity] is not None
+    }
+
+
 class StandIns:
     """Inputs that nothing will load, of a turn that is tried. Mutable: grows.
 
@@ -113,12 +134,16 @@ class Tried:
 
     #: Whether gradients may pass.
     differentiable: ClassVar[bool] = False
+    #: Whether variables in cells may change: they are among the locals here.
+    follows_cells: ClassVar[bool] = False
 
     def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._number = executor, frame, number
         self._recorder, self._builder = executor.recorder, executor.recorder.builder
-        self._start = frame.save()
+        self._cells = own_cells(executor, frame) if self.follows_cells else {}
+        self._saved = frame.save()
+        self._start = saved_with_cells(executor, frame) if self._cells else self._saved
         self._outer = frame.locals
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
@@ -160,11 +185,28 @@ class Tried:
     def _enter(self, found: Mapping[str, Value]) -> None:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
-        self._frame.locals = Reads(found)
+        self._frame.locals = Reads(self._without_cells(found))
+
+    def _without_cells(self, found: Mapping[str, Value]) -> dict[str, Value]:
+        """Some locals; those in cells are put there."""
+        heap = self._recorder.heap
+        for name, cell in self._cells.items():
+            value = found.get(name, UNBOUND)
+            if heap[cell.identity] is not value:
+                heap.write(cell.identity, value)
+        return {name: value for name, value in found.items() if name not in self._cells}
+
+    def _look_into_cells(self) -> None:
+        """At the end of the turn: what cells hold, which anybody may have read."""
+        for name, cell in self._cells.items():
+            value = self._executor.cell_contents(cell)
+            if value is not UNBOUND:
+                dict.__setitem__(self._now, name, value)
+                self._now.read.add(name)
 
     def _again(self) -> None:
         """In front of the turn once more."""
-        self._frame.restore(self._start)
+        self._frame.restore(self._saved)
 
     def undo(self) -> None:
         """As if the turn had not been tried."""
@@ -175,7 +217,8 @@ class Tried:
     def _leave(self, found: Mapping[str, Value]) -> None:
         """The frame is in front of the turn again, with other locals."""
         read = self._frame.locals
-        self._frame.restore(self._start)
+        self._frame.restore(self._saved)
+        found = self._without_cells(found)
         self._frame.locals = dict(found)
         if isinstance(self._outer, Reads):
             seen = read.read if isinstance(read, Reads) else ()
@@ -209,7 +252,7 @@ class Tried:
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""
-        return ()
+        return {cell.identity for cell in self._cells.values()}
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -460,6 +503,7 @@ __all__ = [
     "may_try",
     "nodes_of",
     "noted",
+    "saved_with_cells",
     "value_in",
     "with_gradients",
 ]
