@@ -445,6 +445,10 @@ class _Branch:
         if self._leaves_of(operands[0]) != self._leaves_of(operands[1]):
             raise Differs  # where no gradient comes Python leaves none; zeros are another thing
         made = recorder.new_tensor(TABLE.where(condition, *operands))
+        objects = [value for value in (a, b) if not issubclass(value.python_type, np.generic)]
+        held = [elements_of(self._executor, value) for value in objects]
+        left = tuple(each.identity for each in held if each is not None)
+        self._executor.loops.selected[made.identity] = left
         numbers = [_number(a), _number(b)]
         if None not in numbers:
             return new_array(self._executor, made, a.python_type)

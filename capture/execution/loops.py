@@ -147,9 +147,12 @@ class Watcher:
         no_nests: loops that are no nests over single elements, by body, place, and whether they
             would be unrolled.
         around: jumps of which an arm is being tried that has a loop in it, likewise.
+        selected: heap id of a tensor that a jump has selected -> of those that the arms have left,
+            one of which it is in Python.
     """
 
     def __init__(self) -> None:
+        self.selected: dict[int, tuple[int, ...]] = {}
         self._watched: dict[tuple[int, int], Watched] = {}
         self._open: list[Attempt] = []
         self.count = 0
@@ -577,11 +580,23 @@ class _Turn(Tried):
         if not heap.is_made_since(self._mark.heap, identity):
             return False
         stands = {stand.identity for _, stand in self._tensors.values()}
+        if self._may_be_older(identity, stands):
+            raise Differs
         value = TensorValue(identity, Tensor)
         is_own = is_new(self._recorder, value, self._mark, stands)
         if not is_own or not is_plain(self._recorder, value, True):
             raise Differs
         return True
+
+    def _may_be_older(self, identity: int, stands: Collection[int]) -> bool:
+        """Whether a tensor is, in some turns, one that there was before: an arm has left it."""
+        heap = self._recorder.heap
+        return any(
+            left in stands
+            or not heap.is_made_since(self._mark.heap, left)
+            or self._may_be_older(left, stands)
+            for left in self._executor.loops.selected.get(identity, ())
+        )
 
     def _held_in(
         self, made: Iterable[TensorValue], handed_on: Iterable[TensorValue]

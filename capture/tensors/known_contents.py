@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.value_types import TensorType
 from dynajit.eager import from_numpy
+from dynajit.ir.nests import NEST
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.table import dispatch
 
@@ -54,6 +55,8 @@ def _made_of(end: Node) -> list[Node] | None:
             isinstance(size, int) for size in node.type.shape
         )
         if node.kind is NodeKind.PLACEHOLDER or not is_plain or len(stack) > MOST_NODES:
+            return None
+        if node.op is NEST:  # only generated code runs it
             return None
         assert isinstance(node.type, TensorType)
         if int(node.type.numel) > MOST_ELEMENTS or len(found) > MOST_NODES:

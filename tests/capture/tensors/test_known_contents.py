@@ -144,3 +144,23 @@ def test_what_shares_memory_with_a_written_tensor_is_not_read_early():
             x = dj.full((2,), 5.0)
             found.append(function(x, x[0] if is_shared else dj.tensor(3.0)))
         assert found[0] == found[1]
+
+
+def test_what_a_loop_nest_computes_of_constants_is_asked_of_the_launch():
+    """Nobody else can run it."""
+
+    def filled(x):
+        table = np.zeros(5)
+        for j in range(18):
+            table[j % 5] = j * 0.1
+        turns = 0
+        while np.abs(table).sum() > 0.5 and turns < 60:
+            table = table * 0.7
+            turns += 1
+        return table, turns, x + 1
+
+    x = np.ones(3)
+    with dj.config.override(strict=True):
+        found, expected = dj.compile(filled)(x), filled(x)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other)

@@ -321,3 +321,47 @@ def test_gradients_pass_through_what_is_collected() -> None:
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
     weight = X.clone().requires_grad_()
     assert loops_of(recurrent, weight, X, dj.ones(20, 6), []) == 1
+
+
+def left_by_a_jump(x, n):
+    seen = []
+    for i in range(n):
+        if i % 5 == 3:
+            x = x + 1
+        seen.append(x)
+    return seen
+
+
+def left_by_one_of_two_jumps(x, n):
+    seen = []
+    for i in range(n):
+        if i % 3 == 1:
+            x = x * 0.5
+        if i % 5 == 3:
+            x = x + 1
+        seen.append((x, i))
+    return [one for one, _ in seen]
+
+
+def lowest(x, n):
+    low, seen = np.float64(2.0), []
+    for i in range(n):
+        if x[i] < low:
+            low = x[i]
+        seen.append(low)
+    return np.array(seen)
+
+
+@pytest.mark.parametrize("function", [left_by_a_jump, left_by_one_of_two_jumps])
+@pytest.mark.parametrize("x", [X, X.numpy()])
+def test_what_a_jump_leaves_as_it_was_is_one_object_in_lists(function, x) -> None:
+    expected, found = function(x, 30), dj.compile(function)(x, 30)
+    same = [[one is other for one in seen for other in seen] for seen in (expected, found)]
+    assert same[0] == same[1]
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(np.asarray(other), np.asarray(one))
+
+
+def test_numbers_that_a_jump_leaves_are_collected() -> None:
+    x = np.random.default_rng(0).random(40)
+    np.testing.assert_array_equal(dj.compile(lowest)(x, 40), lowest(x, 40))
