@@ -23,10 +23,8 @@ PARAMETERS: Final = (
 )
 """Of the function of a turn."""
 
-
 LIKELY: Final = 64
 """Turns of a loop of which nobody knows how many it has."""
-
 
 WORTH_A_TEAM: Final = 4 * PARALLEL_WORK
 """Operations of all turns: what stays in the nearest cache is computed fast."""
