@@ -8,6 +8,7 @@ expressions for all turns, with the functions that Python itself calls: `numbers
 """
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -209,16 +210,55 @@ def numbers_of(
         return steps
     if len(counter) > MOST_LISTED:
         raise Varies
+    columns, ends = _columns_of(counter, carried)
+    rows = [_checked(_column(scalar, columns), scalar.python_type) for scalar in wanted]
+    return [_shortest(row) for row in rows], ends
+
+
+def _columns_of(
+    counter: range, carried: Mapping[str, tuple[int | float, Any]]
+) -> tuple[dict[str, Sequence[int | float]], dict[str, int | float]]:
+    """What the counter ("") and variables are in every turn; and what variables hold after the
+    last."""
     now = {name: first for name, (first, _) in carried.items()}
-    rows: list[list[int | float]] = [[] for _ in wanted]
-    of_rows = [(_function(scalar), scalar.python_type) for scalar in wanted]
+    columns: dict[str, list[int | float]] = {name: [] for name in carried}
     after_turns = [(n, _function(after), type(first)) for n, (first, after) in carried.items()]
-    for count in counter:
+    for count in counter if carried else ():
+        for name, column in columns.items():
+            column.append(now[name])
         known = {"": count, **now}
-        for row, (function, kind) in zip(rows, of_rows, strict=True):
-            row.append(_value(function, known, kind))
         now = {name: _value(function, known, kind) for name, function, kind in after_turns}
-    return [_shortest(row) for row in rows], now
+    return {"": counter, **columns}, now
+
+
+def _column(value: Any, columns: Mapping[str, Sequence[int | float]]) -> Sequence[int | float]:
+    """A number in every turn: there may be many thousand turns, so that C walks over them.
+
+    Raises:
+        Varies: something else decides about it, or computing it raises.
+    """
+    count = len(columns[""])
+    if isinstance(value, Constant):
+        return (value.value,) * count
+    if isinstance(value.source, Turn):
+        return columns[value.source.name]
+    if value.expression is None:
+        raise Varies
+    name, operands = value.expression
+    parts = [_column(operand, columns) for operand in operands]
+    try:
+        return list(map(FUNCTIONS[name], *parts))
+    except Exception as error:
+        raise Varies from error
+
+
+def _checked(column: Sequence[int | float], kind: type) -> Sequence[int | float]:
+    """A number in every turn, where it is one of its class that the graph can hold."""
+    if not set(map(type, column)) <= {kind} or not issubclass(kind, (int, float)):
+        raise Varies
+    if issubclass(kind, int) and column and max(map(abs, column)) >= LARGEST_NUMBER:
+        raise Varies
+    return column
 
 
 def goes_in_steps(name: str, pair: tuple[int | float, Any]) -> bool:
@@ -350,8 +390,8 @@ def _same(value: int | float, known: Mapping[str, int | float]) -> int | float:
 
 def _shortest(row: Sequence[int | float]) -> Steps | Listed:
     first = row[0] if row else 0
-    if all(type(number) is int for number in row):
+    if set(map(type, row)) <= {int}:
         steps = Steps(int(first), int(row[1] - first) if len(row) > 1 else 0)
-        if all(steps.at(turn) == number for turn, number in enumerate(row)):
+        if all(map(operator.eq, row, itertools.count(steps.start, steps.step))):
             return steps
     return Listed(tuple(row))
