@@ -8,11 +8,12 @@ variable of the next turn, and perhaps in one of the turn after it, and stays on
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.counts import handed_on, like
-from dynajit.capture.tensors.rows import new_row
+from dynajit.capture.tensors.rows import Run, new_row
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import (
     Collected,
@@ -23,6 +24,7 @@ from dynajit.capture.values.containers import (
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 
@@ -32,6 +34,9 @@ Key: TypeAlias = Any
 
 #: Items of one turn.
 MOST_ITEMS: Final = 16
+
+#: Lists that get fewer items are filled at once.
+FEWEST_UNREAD: Final = 64
 
 
 class NotCollected(Exception):
@@ -134,40 +139,114 @@ class Appended:
         for identity, value in left.items():
             known[self._key(identity, count - 1)] = value
         each = {id(scalar): number for scalar, number in zip(self.numbers, numbers, strict=True)}
+        facts = _Facts(count, stacks, known, each)
+        heap = self._machine.heap
         for target, items in self._lists:
-            appended = [
-                self._item(item, turn, stacks, known, each)
-                for turn in range(count)
-                for item in items
-            ]
-            append_items(self._machine.heap, target.identity, tuple(appended))
+            before = heap[target.identity]
+            is_long = count * len(items) >= FEWEST_UNREAD
+            if is_long and isinstance(before, tuple) and not heap.is_adopted(target.identity):
+                heap.leave_unread(target.identity, _Unread(self, before, items, facts))
+            else:
+                append_items(heap, target.identity, self.items(items, facts))
 
-    def _item(
-        self,
-        value: Value,
-        turn: int,
-        stacks: Mapping[int, graph.Value],
-        known: dict[Key, Value],
-        each: Mapping[int, Any],
-    ) -> Value:
-        """What a turn appends.
+    def items(self, items: Sequence[Value], facts: "_Facts") -> tuple[Value, ...]:
+        """What all turns append to a list."""
+        return tuple(
+            [self._item(item, turn, facts) for turn in range(facts.count) for item in items]
+        )
 
-        Args:
-            known: tensors that have been made so far; grows.
-            each: id of a number of turns -> what it is in every turn.
-        """
+    def parts(self, item: Value, facts: "_Facts") -> list[Value | Run] | None:
+        """What all turns append to a list that gets one tensor in each of them: tensors, and rows
+        of the stack that nobody has asked for. None: it is something else, or many are tensors."""
+        if not isinstance(item, TensorValue):
+            return None
+        identity, behind = self._places[item.identity], 0
+        while identity in self._after and behind < facts.count:
+            identity, behind = self._after[identity], behind + 1
+        if identity not in self.made or behind == facts.count:
+            return None
+        own = sorted(key[1] for key in facts.known if isinstance(key, tuple) and key[0] == identity)
+        if behind + len(own) > MOST_ITEMS:
+            return None
+        found: list[Value | Run] = [self._item(item, turn, facts) for turn in range(behind)]
+        stack, first, stop = facts.stacks[identity], 0, facts.count - behind
+        for index in [*own, stop]:
+            if index > first:
+                found.append(Run(stack, first, min(index, stop) - first))
+            if index < stop:
+                found.append(facts.known[identity, index])
+            first = index + 1
+        return found
+
+    def _item(self, value: Value, turn: int, facts: "_Facts") -> Value:
+        """What a turn appends."""
         if isinstance(value, TupleValue):
-            items = [self._item(item, turn, stacks, known, each) for item in value.items]
-            return TupleValue(tuple(items))
-        if isinstance(value, Scalar) and id(value) in each:
-            return constant(each[id(value)].at(turn))
+            return TupleValue(tuple([self._item(item, turn, facts) for item in value.items]))
+        if isinstance(value, Scalar) and id(value) in facts.each:
+            return constant(facts.each[id(value)].at(turn))
         if not isinstance(value, HeapValue):
             return value
         key = self._key(self._places[value.identity], turn)
+        known = facts.known
         if key not in known and isinstance(key, tuple):
-            row = new_row(self._machine.recorder, stacks[key[0]], key[1])
+            row = new_row(self._machine.recorder, facts.stacks[key[0]], key[1])
             known[key] = like(self._machine, value, row)
         return known.get(key, value)
+
+
+@record(eq=False)
+class _Facts:
+    """What is known after the loop.
+
+    Args:
+        count: of turns.
+        stacks: heap id of a tensor that a turn makes -> what all turns make, by rows.
+        known: tensors that have been made so far; grows.
+        each: id of a number of turns -> what it is in every turn.
+    """
+
+    count: int
+    stacks: Mapping[int, graph.Value]
+    known: dict[Key, Value]
+    each: Mapping[int, Any]
+
+
+@record(eq=False)
+class _Unread:
+    """What turns appended to a list that nobody has read: see `heap.Unread`.
+
+    Args:
+        before: what the list held.
+        items: what a turn appends.
+        behind: what was appended after the loop.
+    """
+
+    appended: Appended
+    before: tuple[Value, ...]
+    items: tuple[Value, ...]
+    facts: _Facts
+    behind: tuple[Value, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """See `heap.Unread`: a row, and what is over it, for each leaf."""
+        return 2 * self.facts.count * sum(1 for item in self.items for _ in _leaves(item))
+
+    def make(self) -> tuple[Value, ...]:
+        """See `heap.Unread`."""
+        return (*self.before, *self.appended.items(self.items, self.facts), *self.behind)
+
+    def parts(self) -> list[Value | Run] | None:
+        """See `heap.Unread`."""
+        if len(self.items) > 1 or len(self.before) + len(self.behind) > MOST_ITEMS:
+            return None
+        found = self.appended.parts(self.items[0], self.facts)
+        return None if found is None else [*self.before, *found, *self.behind]
+
+    def grown(self, items: tuple[Value, ...]) -> "_Unread | None":
+        """See `heap.Unread`."""
+        behind = (*self.behind, *items)
+        return replace(self, behind=behind) if len(behind) <= MOST_ITEMS else None
 
 
 def append_items(heap: Any, identity: int, items: tuple[Value, ...]) -> None:

@@ -11,7 +11,7 @@ to replay after the launch are the difference between those and the contents at 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -44,6 +44,44 @@ def _weight(contents: Any) -> int:
     return 1
 
 
+class Unread(Protocol):
+    """Contents of a list that are made when somebody asks for them."""
+
+    @property
+    def most(self) -> int:
+        """How many objects `make` allocates at most."""
+
+    def make(self) -> Any:
+        """The contents. What was allocated by an earlier call is not allocated again."""
+
+    def grown(self, items: tuple[Any, ...]) -> "Unread | None":
+        """The contents with more behind them, of as many objects; None: they are to be made."""
+
+    def parts(self) -> list[Any] | None:
+        """The contents as values, and rows that nobody has asked for (`capture.tensors.rows.Run`).
+
+        None: they are something else, or many.
+        """
+
+
+class _Left:
+    """Contents that nobody has asked for, and the ids that are kept for what they allocate."""
+
+    __slots__ = ("contents", "ids")
+
+    def __init__(self, contents: Unread, ids: range) -> None:
+        self.contents, self.ids = contents, ids
+
+
+class _Reserved:
+    """In the journal: ids were kept."""
+
+    __slots__ = ("ids",)
+
+    def __init__(self, ids: range) -> None:
+        self.ids = ids
+
+
 class _Watched(dict[int, Any]):
     """Contents by id that remember which were asked for."""
 
@@ -63,6 +101,7 @@ class Heap:
         self._contents: dict[int, Any] = {}
         self._entry: dict[int, Any] = {}
         self._journal: list[tuple[int, Any]] = []
+        self._unread: dict[int, _Left] = {}
         self._kept = 0
         self._next = 1
 
@@ -112,7 +151,50 @@ class Heap:
         self._entry[identity] = contents
 
     def __getitem__(self, identity: int) -> Any:
-        return self._contents[identity]
+        try:
+            return self._contents[identity]
+        except KeyError:
+            return self._read(identity)
+
+    def unread(self, identity: int) -> Unread | None:
+        """The contents that an object was left with, where nobody has asked for them."""
+        found = self._unread.get(identity)
+        return None if found is None else found.contents
+
+    def leave_unread(self, identity: int, contents: Unread) -> None:
+        """Replace the contents of an object that the captured code made.
+
+        What they allocate gets ids of now: it counts as made here, whenever it is asked for, and
+        asking for it is no write. Where the object was left so before, they allocate the same.
+        """
+        before = self._unread.get(identity)
+        if before is not None:
+            self._journal.append((identity, before))
+            self._unread[identity] = _Left(contents, before.ids)
+            return
+        ids = range(self._next, self._next + contents.most)
+        self._next = ids.stop
+        self._journal.append((identity, self._contents.pop(identity)))
+        self._journal.append((identity, _Reserved(ids)))
+        self._unread[identity] = _Left(contents, ids)
+
+    def _read(self, identity: int) -> Any:
+        """Make what an object was left with.
+
+        Raises:
+            KeyError: there is no such object.
+        """
+        made = self._contents[identity] = self._made(self._unread[identity])
+        del self._unread[identity]
+        return made
+
+    def _made(self, left: _Left) -> Any:
+        now = self._journal, self._next
+        self._journal, self._next = [], left.ids.start
+        try:
+            return left.contents.make()
+        finally:
+            self._journal, self._next = now
 
     def write(self, identity: int, contents: Any) -> None:
         """Replace the contents of an object.
@@ -120,7 +202,7 @@ class Heap:
         Raises:
             GraphBreak: too much would be kept.
         """
-        old = self._contents[identity]
+        old = self[identity]
         self.keep(_weight(old))
         self._journal.append((identity, old))
         self._contents[identity] = contents
@@ -141,7 +223,7 @@ class Heap:
 
     def has(self, identity: int) -> bool:
         """True if the object was not undone."""
-        return identity in self._contents
+        return identity in self._contents or identity in self._unread
 
     @property
     def next_id(self) -> int:
@@ -158,6 +240,13 @@ class Heap:
             identity, old = self._journal.pop()
             if old is ABSENT:
                 del self._contents[identity]
+            elif isinstance(old, _Reserved):
+                self._unread.pop(identity, None)
+                for made in old.ids:
+                    self._contents.pop(made, None)
+            elif isinstance(old, _Left):
+                self._contents.pop(identity, None)
+                self._unread[identity] = old
             else:
                 self._contents[identity] = old
 
@@ -189,13 +278,16 @@ class Heap:
         for identity, old in self._journal[mark:]:
             if old is ABSENT:
                 made.add(identity)
-            elif identity not in made:
-                found.setdefault(identity, old)
+            elif identity not in made and identity not in found and not isinstance(old, _Reserved):
+                found[identity] = self._made(old) if isinstance(old, _Left) else old
         return found
 
     def is_made_since(self, mark: int, identity: int) -> bool:
         """True for an object that the captured code made after `mark`."""
-        return any(key == identity and old is ABSENT for key, old in self._journal[mark:])
+        return any(
+            identity in old.ids if isinstance(old, _Reserved) else key == identity and old is ABSENT
+            for key, old in self._journal[mark:]
+        )
 
     def is_rewritten(self, identity: int) -> bool:
         """True for an adopted object that is not as at entry."""

@@ -107,13 +107,20 @@ def _stored_items(machine: Machine, value: ListValue, existing: Any) -> tuple[Va
 
 
 def grow_list(machine: Machine, value: ListValue, items: tuple[Value, ...]) -> None:
-    """`value.extend(items)`; an existing list that nobody read is not read for it."""
-    contents = machine.heap[value.identity]
+    """`value.extend(items)`; a list that nobody read is not read for it."""
     if collects(machine.recorder.turns, machine.heap, value):
         machine.recorder.use(value)
+        contents = machine.heap[value.identity]
         before = contents.appended if isinstance(contents, Collected) else ()
         machine.heap.write(value.identity, Collected((*before, *items)))
         return
+    unread = machine.heap.unread(value.identity)
+    grown = None if unread is None else unread.grown(items)
+    if grown is not None:
+        machine.recorder.use(value)
+        machine.heap.leave_unread(value.identity, grown)
+        return
+    contents = machine.heap[value.identity]
     if machine.recorder.existing(value) is None or isinstance(contents, tuple):
         machine.heap.write(value.identity, (*list_items(machine, value), *items))
         return

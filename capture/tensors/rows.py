@@ -5,10 +5,11 @@ tensor per turn, with memory of its own, as plain Python leaves it; but as long 
 one of them, it is no node of the graph. `joined` puts rows side by side by reading the stack.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.records import record
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import Shape, TensorType, contiguous_strides
@@ -86,6 +87,25 @@ def new_row(recorder: "Recorder", stack: graph.Value, index: int) -> TensorValue
     return TensorValue(row.identity, Tensor)
 
 
+@record
+class Run:
+    """Rows that follow each other in one stack.
+
+    Args:
+        stack: rows along its first dim.
+        first: index of the first row.
+        count: how many there are.
+    """
+
+    stack: graph.Value
+    first: int
+    count: int
+
+
+#: What is put side by side: a tensor of its own, or rows.
+Part: TypeAlias = graph.Value | Run
+
+
 def joined(builder: "Builder", op: Op, values: Sequence[Any], dim: int) -> graph.Value | None:
     """`cat` or `stack` of values; None where they are not mostly neighbours in stacks."""
     if len(values) < FEWEST_ROWS or not any(isinstance(value, Row) for value in values):
@@ -93,17 +113,26 @@ def joined(builder: "Builder", op: Op, values: Sequence[Any], dim: int) -> graph
     parts = list(_parts(values))
     if all(isinstance(part, graph.Value) for part in parts):
         return None
+    if op is TABLE.stack and any(value.shape != values[0].shape for value in values):
+        return None
+    return joined_parts(builder, op, parts, dim)
+
+
+def joined_parts(builder: "Builder", op: Op, parts: Sequence[Part], dim: int) -> graph.Value | None:
+    """`cat` or `stack` of tensors and rows; None where some have another layout than row-major.
+
+    Args:
+        parts: one or more, of one dtype; of shapes that go together.
+    """
     if not all(_is_row_major(builder, part) for part in parts if isinstance(part, graph.Value)):
         return None
-    shape = values[0].shape
     is_new_dim = op is TABLE.stack
-    if is_new_dim and any(value.shape != shape for value in values):
-        return None
     pieces = []
     for part in parts:
-        if not isinstance(part, graph.Value):
+        if isinstance(part, Run):
             pieces.append(_piece(part, dim, is_new_dim))
         elif is_new_dim:
+            shape = part.shape
             pieces.append(TABLE.reshape(part, shape=(*shape[:dim], 1, *shape[dim:])))
         else:
             pieces.append(part)
@@ -120,8 +149,7 @@ def _is_row_major(builder: "Builder", value: graph.Value) -> bool:
     return bool(builder.strides_of(value) == contiguous_strides(value.shape))
 
 
-def _parts(values: Sequence[Any]) -> Any:
-    """Values, and lists of rows that follow each other in one stack."""
+def _parts(values: Sequence[Any]) -> Iterator[Part]:
     run: list[Row] = []
     for value in values:
         follows = (
@@ -140,14 +168,16 @@ def _parts(values: Sequence[Any]) -> Any:
     yield from _part(run)
 
 
-def _part(run: list[Row]) -> list[Any]:
-    return [run] if len(run) >= FEWEST_ROWS else list(run)
+def _part(run: list[Row]) -> list[Part]:
+    if len(run) < FEWEST_ROWS:
+        return [*run]
+    return [Run(run[0].stack, run[0].index, len(run))]
 
 
-def _piece(run: list[Row], dim: int, is_new_dim: bool) -> graph.Value:
-    """Rows that follow each other in one stack, along a dim."""
-    stack, first = run[0].stack, run[0].index
-    rank, count = len(stack.shape), len(run)
+def _piece(run: Run, dim: int, is_new_dim: bool) -> graph.Value:
+    """Rows of a stack along a dim."""
+    stack, first, count = run.stack, run.first, run.count
+    rank = len(stack.shape)
     found: graph.Value = stack
     if count < stack.shape[0]:
         start = (first, *(0,) * (rank - 1))
@@ -158,9 +188,9 @@ def _piece(run: list[Row], dim: int, is_new_dim: bool) -> graph.Value:
         found = TABLE.permute(found, dims=order)
     if is_new_dim:
         return found
-    shape = list(run[0].shape)
+    shape = list(stack.shape[1:])
     shape[dim] *= count
     return TABLE.reshape(found, shape=tuple(shape))  # type: ignore[no-any-return]
 
 
-__all__ = ["Row", "joined", "new_row"]
+__all__ = ["FEWEST_ROWS", "Part", "Row", "Run", "joined", "joined_parts", "new_row"]
