@@ -156,9 +156,10 @@ class Appended:
         )
 
     def parts(self, item: Value, facts: "_Facts") -> list[Value | Run] | None:
-        """What all turns append to a list that gets one tensor in each of them: tensors, and rows
-        of the stack that nobody has asked for. None: it is something else, or many are tensors."""
-        if not isinstance(item, TensorValue):
+        """What all turns append to a list that gets one item in each of them, over one tensor:
+        items, and rows of the stack that nobody has asked for. None: it is something else, or
+        many are no rows."""
+        if not isinstance(item, HeapValue):
             return None
         identity, behind = self._places[item.identity], 0
         while identity in self._after and behind < facts.count:
@@ -172,7 +173,7 @@ class Appended:
         stack, first, stop = facts.stacks[identity], 0, facts.count - behind
         for index in [*own, stop]:
             if index > first:
-                found.append(Run(stack, first, min(index, stop) - first))
+                found.append(Run(stack, first, min(index, stop) - first, item))
             if index < stop:
                 found.append(facts.known[identity, index])
             first = index + 1

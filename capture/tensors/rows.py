@@ -95,11 +95,13 @@ class Run:
         stack: rows along its first dim.
         first: index of the first row.
         count: how many there are.
+        like: a value that is of the class of what holds them; None: tensors.
     """
 
     stack: graph.Value
     first: int
     count: int
+    like: Any = None
 
 
 #: What is put side by side: a tensor of its own, or rows.

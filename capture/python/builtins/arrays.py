@@ -43,10 +43,17 @@ from dynajit.capture.python.tensors.arrays import (
 )
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.chosen import is_by_mask
-from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count, place_in_turn
+from dynajit.capture.python.tensors.counts import (
+    as_float_of,
+    as_index,
+    handed_on,
+    is_count,
+    place_in_turn,
+)
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.python.tensors.unread_lists import joined
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
@@ -239,6 +246,11 @@ def _call(
     keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
     if function in PERMUTATIONS:
         args = [*args[:1], *(_known_numbers(machine, value) for value in args[1:])]
+    if is_none(machine, target):
+        tensor_of = functools.partial(handed_on, machine)
+        whole = joined(machine, function, args, keywords, ObjectValue, tensor_of)
+        if whole is not None:
+            return new_array(machine, whole, np.ndarray)
     given: Given = {}
     positional = [_as_tensors(machine, value, name, given) for value in args]
     named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}

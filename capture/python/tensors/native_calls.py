@@ -19,19 +19,15 @@ from dynajit.capture.python.conversion import (
     from_python,
     to_native,
 )
-from dynajit.capture.tensors.rows import Run, joined_parts
-from dynajit.capture.values.containers import ListValue
+from dynajit.capture.python.tensors.unread_lists import joined
 from dynajit.capture.values.objects import ObjectValue
-from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.capture.values.symbolic import Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, lookup
 from dynajit.eager import Tensor
 from dynajit.ir import graph
-from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import word_set
-from dynajit.ops.functions.shapes.index import cat, stack
 from dynajit.ops.table import overriding
-from dynajit.ops.table.op_table import Op
 
 
 def overrides(value: Value) -> bool:
@@ -141,9 +137,9 @@ def _native_call(
         if overrides(value) and are_classes_asked(machine):
             what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
             raise GraphBreak(breaks.UNKNOWN_CALL, what)
-    whole = _joined_unread(machine, function, args, keywords)
+    whole = joined(machine, function, args, keywords, TensorValue, _as_tensor)
     if whole is not None:
-        return machine.recorder.new_tensor(whole)
+        return whole
     try:
         positional = [to_native(machine, plain_number(machine, value), lifted) for value in args]
         named = {
@@ -170,36 +166,5 @@ def _native_call(
     return made
 
 
-#: Functions that put the tensors of a list side by side -> the row.
-_JOINING: Final[dict[Any, Op]] = {stack: TABLE.stack, cat: TABLE.cat}
-
-
-def _joined_unread(
-    machine: Machine, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
-) -> graph.Value | None:
-    """What joins a list that turns of a loop have filled, and that nobody has read: of thousands of
-    tensors none is made. None: it is another call, or its tensors are not alike."""
-    op = _JOINING.get(function)
-    if op is None or not args or not isinstance(args[0], ListValue):
-        return None
-    unread = machine.heap.unread(args[0].identity)
-    parts = None if unread is None else unread.parts()
-    dims = [*args[1:], *keywords.values()] or [Constant(0)]
-    if parts is None or len(dims) > 1 or keywords.keys() - {"dim"}:
-        return None
-    (dim,) = dims
-    rows = next(part for part in parts if isinstance(part, Run)).stack
-    shape, rank = rows.shape[1:], len(rows.shape) - 1 + (op is TABLE.stack)
-    if not isinstance(dim, Constant) or type(dim.value) is not int or not -rank <= dim.value < rank:
-        return None
-    if not all(isinstance(part, (Run, TensorValue)) for part in parts):
-        return None
-    recorder = machine.recorder
-    held = [part if isinstance(part, Run) else recorder.graph_value(part) for part in parts]
-    own = [part for part in held if isinstance(part, graph.Value)]
-    if any((x.dtype, x.device, x.shape) != (rows.dtype, rows.device, shape) for x in own):
-        return None
-    recorder.use(args[0])
-    for turns in recorder.turns:
-        turns.asked.add(args[0].identity)
-    return joined_parts(recorder.builder, op, held, dim.value % rank)
+def _as_tensor(value: Value) -> TensorValue | None:
+    return value if isinstance(value, TensorValue) else None

@@ -25,7 +25,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, is_not_implemented, type_of
 from dynajit.capture.python.contents import dict_entries, list_items, new_dict
 from dynajit.capture.python.tensors.native_calls import are_classes_asked, overrides
-from dynajit.capture.tensors.rows import Run
+from dynajit.capture.python.tensors.unread_lists import told_items
 from dynajit.capture.values.containers import DictValue, ListValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod
 from dynajit.capture.values.symbolic import NOT_IMPLEMENTED, Known, Value, constant
@@ -56,20 +56,11 @@ def _asked(machine: Machine, operands: Iterable[Value]) -> list[Value]:
         if isinstance(operand, TupleValue) and operand.cls is tuple:
             inner = operand.items
         elif isinstance(operand, ListValue) and operand.cls is list:
-            inner = _told_items(machine, operand)
+            inner = told_items(machine, operand)
         for item in inner:
             if overrides(item):
                 _insert(found, item)
     return found if found and are_classes_asked(machine) else []
-
-
-def _told_items(machine: Machine, operand: ListValue) -> Iterable[Value]:
-    """Items of a list, but for rows that nobody has asked for: tensors of no class of a program."""
-    unread = machine.heap.unread(operand.identity)
-    parts = None if unread is None else unread.parts()
-    if parts is None:
-        return list_items(machine, operand)
-    return [part for part in parts if not isinstance(part, Run)]
 
 
 def _insert(found: list[Value], item: Value) -> None:
