@@ -404,6 +404,11 @@ class Executor(Machine):
         else:
             self.result = value
 
+    @property
+    def is_in_turns(self) -> bool:
+        """See `Machine`."""
+        return self.loops.are_running(self.frames)
+
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""
         if self._leaves_turn():

@@ -171,6 +171,15 @@ class Watcher:
         self.count += 1
         return self.count
 
+    def are_running(self, frames: Iterable[Frame]) -> bool:
+        """Whether one of some frames is in a turn of a loop that has many more."""
+        running = {id(frame): frame for frame in frames}
+        return any(
+            running.get(identity) is watched.frame
+            and any(value is watched.iterator for value in watched.frame.stack)
+            for (identity, _), watched in self._watched.items()
+        )
+
     def attempt(self, turn: Attempt, make: Callable[[], None]) -> bool:
         """Try a turn; what was done is undone where it stands for no other.
 

@@ -115,6 +115,11 @@ class Machine(ABC):
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""
 
+    @property
+    @abstractmethod
+    def is_in_turns(self) -> bool:
+        """Whether the program runs in a turn of a loop that has many more."""
+
     @abstractmethod
     def refuse_watched(self, values: list[Value | None]) -> None:
         """Refuse an instruction that takes these values if one of them is or holds a watched one.

@@ -46,6 +46,7 @@ from dynajit.capture.python.tensors.chosen import is_by_mask
 from dynajit.capture.python.tensors.counts import (
     as_float_of,
     as_index,
+    asked_in_turns,
     handed_on,
     is_count,
     place_in_turn,
@@ -502,8 +503,22 @@ def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
         known = known_tensor(machine.recorder, tensor_in(machine, array))
         if known is not None and (name == "tolist" or not known.ndim):
             return from_python(machine, getattr(known.numpy()[()], name)())
+        number = _number_in_turns(machine, name, array)
+        if number is not None:
+            return number
     raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name}")
 
+
+def _number_in_turns(machine: Machine, name: str, array: Value) -> ObjectValue | None:
+    """What Python asks of an array of one element in a turn of a loop; None: it must ask."""
+    tensor, kind = tensor_in(machine, array), _ASKED_FOR.get(name)
+    if name != "item" and (kind is None or tensor_type(machine, tensor).rank):
+        return None
+    return asked_in_turns(machine, tensor, kind)
+
+
+#: Methods by which Python makes a number of one -> its class.
+_ASKED_FOR: Final = {"__float__": float, "__int__": int}
 
 #: What tells the elements of an array as objects of Python's.
 _TOLD: Final = frozenset({"__bool__", "__float__", "__int__", "__index__", "item", "tolist"})

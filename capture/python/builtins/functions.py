@@ -32,6 +32,7 @@ from dynajit.capture.python.iteration import iterate, refuse_many
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
 from dynajit.capture.python.tensors.arrays import selected_number
+from dynajit.capture.python.tensors.counts import asked_in_turns
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -206,6 +207,9 @@ def _number(cls: type) -> Handler:
             number = number_in(machine, args[0])
             if number is not None:
                 return (yield from convert(machine, [number], {}))
+            count = asked_in_turns(machine, args[0], cls) if cls is not bool else None
+            if count is not None:
+                return count
         if args and isinstance(args[0], TensorValue):
             row = breaks.DATA_DEPENDENT_BRANCH if cls is bool else breaks.DATA_DEPENDENT_VALUE
             raise GraphBreak(row, f"{cls.__name__}(tensor)")

@@ -18,7 +18,7 @@ from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import bool_, float32, float64, int64
+from dynajit.core.types.dtypes import UNSIGNED, Category, DType, bool_, float32, float64, int64
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import cast
@@ -58,6 +58,34 @@ def new_count(machine: Machine, tensor: TensorValue, kind: Any) -> ObjectValue:
     """The int, float or truth that a tensor of one element holds."""
     contents = ObjectContents(None, {"tensor": tensor})
     return ObjectValue(machine.heap.allocate(contents), _FORMS[kind])
+
+
+def asked_in_turns(machine: Machine, tensor: TensorValue, kind: Any = None) -> ObjectValue | None:
+    """The number that a tensor of one element holds, where a turn of a loop that has many more asks
+    for it: as one that the launch computes. None: Python must ask.
+
+    Args:
+        kind: the class that is asked for; None: that of the dtype.
+    """
+    if not machine.is_in_turns:
+        return None
+    held = machine.recorder.graph_value(tensor, is_detached=True)
+    own = _classes_of(held.dtype)
+    is_one = all(isinstance(size, int) and size == 1 for size in held.shape)
+    if held.device is not CPU or not is_one or (kind or own[0]) not in own:
+        return None
+    asked = kind or own[0]
+    number = TABLE.reshape(TABLE.detach(held), shape=())
+    return new_count(machine, machine.recorder.new_tensor(cast(number, DTYPES[asked])), asked)
+
+
+def _classes_of(dtype: DType) -> tuple[Any, ...]:
+    """Classes as which Python is given a number of a dtype, its own first."""
+    if dtype is bool_:
+        return bool, int, float
+    if dtype in UNSIGNED or dtype.category is Category.COMPLEX:
+        return (None,)
+    return (int, float) if dtype.category is Category.INTEGER else (float,)
 
 
 def new_returned(machine: Machine, tensor: TensorValue) -> ObjectValue:

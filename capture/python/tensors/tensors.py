@@ -33,6 +33,7 @@ from dynajit.capture.python.tensors.autograd import (
     requires_grad_method,
     stored_attribute,
 )
+from dynajit.capture.python.tensors.counts import asked_in_turns
 from dynajit.capture.python.tensors.facts import needs_gradient, numbers_in, tensor_type
 from dynajit.capture.python.tensors.mutation import in_place_method, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, native_method
@@ -227,6 +228,9 @@ def _contents(
         rank = tensor_type(machine, receiver).rank
         if found is not None and (len(found) == 1 if name == "item" else True):
             return found[0] if name == "item" or not rank else new_list(machine, found)
+        number = asked_in_turns(machine, receiver) if name == "item" or not rank else None
+        if number is not None:
+            return number
     raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
 
 
