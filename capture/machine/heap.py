@@ -178,6 +178,15 @@ class Heap:
         self._journal.append((identity, _Reserved(ids)))
         self._unread[identity] = _Left(contents, ids)
 
+    def unread_objects(self) -> list[tuple[int, Unread]]:
+        """Ids and contents of objects that nobody has asked for what they were left with."""
+        return [(identity, left.contents) for identity, left in self._unread.items()]
+
+    def settle(self, identity: int, contents: Any) -> None:
+        """Give an object that was left unread other contents, without making those."""
+        self._journal.append((identity, self._unread.pop(identity)))
+        self._contents[identity] = contents
+
     def _read(self, identity: int) -> Any:
         """Make what an object was left with.
 

@@ -32,6 +32,7 @@ from dynajit.capture.region.rebuild import Held, Rebuilder
 from dynajit.capture.region.region import Break, End, InnerFrame, Raise, Region, Return
 from dynajit.capture.region.saved_tensors import saved_tensors
 from dynajit.capture.region.spent_results import with_spent
+from dynajit.capture.region.unread_lists import settle_unread
 from dynajit.capture.region.unread_results import (
     is_known_to_hold,
     required,
@@ -214,6 +215,7 @@ def _region(
     executor: Executor, end: End, roots: list[Value], breaks: tuple[BreakRecord, ...]
 ) -> Region:
     recorder = executor.recorder
+    settle_unread(executor)
     replayed: list[effects.Effect] = [
         effects.of_memory(recorder, memory) for memory in tensor_memory.written(recorder)
     ]

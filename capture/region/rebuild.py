@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dynajit.capture.library import rows
 from dynajit.capture.machine import suspended
 from dynajit.capture.machine.effects import field_access
 from dynajit.capture.machine.recording import Recorder
@@ -337,7 +338,11 @@ class Rebuilder:
         self.call(emitter, slice, value.start, value.stop, value.step)
 
     def _list(self, value: ListValue, emitter: Any) -> None:
-        emitter.build_of("list", self.heap[value.identity])
+        items = self.heap[value.identity]
+        if any(isinstance(item, ObjectValue) and item.cls is rows.Part for item in items):
+            self.call(emitter, rows.spread, TupleValue(items))
+        else:
+            emitter.build_of("list", items)
 
     def _dict(self, value: DictValue, emitter: Any) -> None:
         entries = self.heap[value.identity]

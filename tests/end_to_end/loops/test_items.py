@@ -137,7 +137,7 @@ def numbers_of_an_array(xs, h):
 
 def breaks_in_a_turn(xs, h):
     for x in xs:
-        h = h * 0.5 + float(x.sum())
+        h = h * 0.5 + round(float(x.sum()), 3)
     return h, x
 
 
