@@ -112,6 +112,7 @@ class Watched:
         turns: how many turns began.
         tried: how many turns were tried.
         nodes: of the graph, in front of its last turn.
+        is_loop: most of its turns have become a loop of the graph.
     """
 
     frame: Frame
@@ -120,6 +121,7 @@ class Watched:
     turns: int
     tried: int
     nodes: int
+    is_loop: bool = False
 
 
 class Attempt(Protocol):
@@ -172,10 +174,12 @@ class Watcher:
         return self.count
 
     def are_running(self, frames: Iterable[Frame]) -> bool:
-        """Whether one of some frames is in a turn of a loop that has many more."""
+        """Whether one of some frames is in a turn of a loop that has many more, and that is one of
+        the graph, or may become one."""
         running = {id(frame): frame for frame in frames}
         return any(
-            running.get(identity) is watched.frame
+            (watched.is_loop or watched.turns <= PEELED + MOST_TRIED)
+            and running.get(identity) is watched.frame
             and any(value is watched.iterator for value in watched.frame.stack)
             for (identity, _), watched in self._watched.items()
         )
@@ -226,7 +230,7 @@ class Watcher:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
         states = (*found.states, saved_with_cells(executor, frame))[-PEELED:]
-        tried = found.tried
+        tried, is_loop = found.tried, found.is_loop
         if (
             found.turns >= PEELED
             and tried < MOST_TRIED
@@ -235,8 +239,10 @@ class Watcher:
         ):
             pays = _pays(executor.recorder.builder.nodes[found.nodes :], left)
             tried += self._try(executor, frame, iterator, found.states[-1], pays)
+            is_loop = items_left(executor, iterator) != left
+        nodes = len(executor.recorder.builder.nodes)
         self._watched[key] = Watched(
-            frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
+            frame, iterator, states, found.turns + 1, tried, nodes, is_loop
         )
 
     def _try(

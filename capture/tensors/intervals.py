@@ -11,11 +11,20 @@ computed of it, and proves it when there is a loop that says what it may be.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dynajit.core.types.dtypes import bool_, int64
+import numpy as np
+
+from dynajit.core.types.dtypes import DType, bool_, int8, int16, int32, int64, uint8
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.loops import LOOP, PART, Listed, Loop, Steps
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ops.table import intervals
 from dynajit.ops.table.intervals import Interval
+
+
+def _ends(dtype: DType) -> Interval:
+    bounds = np.iinfo(dtype.numpy)
+    return int(bounds.min), int(bounds.max)
+
 
 #: No int is beyond: sums of two fit an int64.
 LARGEST: Final = 1 << 61
@@ -25,6 +34,12 @@ EXACT: Final = 1 << 53
 
 #: Beyond what turns hand on nothing is looked at.
 WIDE: Final = 1 << 58
+
+#: dtypes of fewer than 64 bits -> the least and the largest of their elements.
+NARROW: Final[dict[DType, Interval]] = {
+    bool_: (0, 1),
+    **{dtype: _ends(dtype) for dtype in (int8, int16, int32, uint8)},
+}
 
 
 class Intervals:
@@ -47,7 +62,7 @@ class Intervals:
         try:
             interval(node, self._known)
         except TooLarge:
-            return False
+            return _is_element(node)
         except NotKnown:
             if is_tried:
                 self.unproven.append(node)
@@ -101,6 +116,20 @@ class NotKnown(Exception):
     """It depends on what stands for something in a turn that is being tried."""
 
 
+def _is_element(node: Node) -> bool:
+    """Whether an int is an element of a tensor, which Python has asked for: as large as it is."""
+    while node.op is not None and node.op.interval is intervals.unchanged:
+        operand = node.args[0]
+        if not isinstance(operand, Node):
+            return False
+        node = operand
+    return node.op is not None and node.op.interval is None and node.op.name not in _LOOKED_INTO
+
+
+#: Rows without a rule that ints of Python's are made by.
+_LOOKED_INTO: Final = frozenset({"where", PART.name})
+
+
 def is_int(node: Any) -> bool:
     """Whether a node may be an int of Python's."""
     kind = node.type
@@ -127,6 +156,8 @@ def interval(value: Any, known: dict[Any, Interval]) -> Interval:
 
 
 def _of_node(node: Node, known: dict[Any, Interval]) -> Interval:
+    if isinstance(node.type, TensorType) and node.type.dtype in NARROW:
+        return NARROW[node.type.dtype]
     if node.kind is NodeKind.PLACEHOLDER:
         raise NotKnown
     if node.kind is NodeKind.CONSTANT:
@@ -136,6 +167,8 @@ def _of_node(node: Node, known: dict[Any, Interval]) -> Interval:
         return _of_part(node, known)
     if node.op.name == "sum":
         return _of_truths(node.args[0])
+    if node.op.name in ("argmax", "argmin"):
+        return 0, max(_count(node.args[0]) - 1, 0)
     if node.op.name == "where":
         return _hull(interval(argument, known) for argument in node.args[1:])
     rule = node.op.interval
@@ -148,13 +181,19 @@ def _of_node(node: Node, known: dict[Any, Interval]) -> Interval:
 def _of_truths(added: Any) -> Interval:
     """How many truths there may be."""
     is_cast = isinstance(added, Node) and added.op is not None and added.op.name == "cast"
-    truths = added.args[0] if is_cast else None
+    truths = added.args[0] if is_cast else added
     kind = getattr(truths, "type", None)
     if not isinstance(kind, TensorType) or kind.dtype is not bool_:
         raise TooLarge
-    if not isinstance(kind.numel, int):
+    return 0, _count(truths)
+
+
+def _count(node: Any) -> int:
+    """How many elements a node has."""
+    count = node.type.numel
+    if not isinstance(count, int):
         raise TooLarge
-    return 0, kind.numel
+    return count
 
 
 def _hull(intervals: Iterable[Interval]) -> Interval:

@@ -27,6 +27,7 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.tensors.intervals import EXACT
 from dynajit.capture.values.symbolic import Constant, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.operators import COMPARISONS
@@ -102,8 +103,14 @@ def _class_of(name: str, operands: list[Value]) -> Any:
         return float if name == "truediv" else int
     if name in (_OF_INTS if is_of_ints else _ARITHMETIC):
         return int if is_of_ints else float
-    # Python compares an int with a float exactly: not as floats.
-    return kinds.pop() if name in _COMPARISONS and len(kinds) == 1 else None
+    if name not in _COMPARISONS:
+        return None
+    if len(kinds) == 1:
+        return kinds.pop()
+    # Python compares an int with a float exactly: as floats where the int is known to be one.
+    ints = [value for value in operands if value.python_type is int]
+    is_float = all(isinstance(v, Constant) and abs(v.value) <= EXACT for v in ints)
+    return float if is_float else None
 
 
 def _as_float(machine: Machine, value: graph.Value, is_divided: bool) -> graph.Value:

@@ -528,6 +528,7 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
 
 @movement(
     infer=lambda x: _tensor("detach", x).with_shape(x.shape),
+    interval=intervals.unchanged,
     array=lambda xp, x: x,
     view=True,
     native=_native_forms.detach,
