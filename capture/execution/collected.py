@@ -156,9 +156,8 @@ class Appended:
         )
 
     def parts(self, item: Value, facts: "_Facts") -> list[Value | Run] | None:
-        """What all turns append to a list that gets one item in each of them, over one tensor:
-        items, and rows of the stack that nobody has asked for. None: it is something else, or
-        many are no rows."""
+        """What something over a tensor, which turns append, is in all turns: values, and rows of
+        the stack that nobody has asked for. None: it is something else, or many are no rows."""
         if not isinstance(item, HeapValue):
             return None
         identity, behind = self._places[item.identity], 0
@@ -237,12 +236,26 @@ class _Unread:
         """See `heap.Unread`."""
         return (*self.before, *self.appended.items(self.items, self.facts), *self.behind)
 
+    @property
+    def count(self) -> int:
+        """See `heap.Unread`."""
+        return self.facts.count
+
     def parts(self) -> list[Value | Run] | None:
         """See `heap.Unread`."""
         if len(self.items) > 1 or len(self.before) + len(self.behind) > MOST_ITEMS:
             return None
-        found = self.appended.parts(self.items[0], self.facts)
+        found = self.parts_of(self.items[0])
         return None if found is None else [*self.before, *found, *self.behind]
+
+    def parts_of(self, item: Value) -> list[Value | Run] | None:
+        """See `heap.Unread`."""
+        return self.appended.parts(item, self.facts)
+
+    def numbers_of(self, item: Value) -> tuple[int | float, ...] | None:
+        """See `heap.Unread`."""
+        number = self.facts.each.get(id(item))
+        return None if number is None else tuple(map(number.at, range(self.count)))
 
     def grown(self, items: tuple[Value, ...]) -> "_Unread | None":
         """See `heap.Unread`."""

@@ -1,9 +1,11 @@
-"""What turns of a loop have left in lists that nobody has read, as rows of one tensor.
+"""What turns of a loop have left in lists that nobody has read, as rows of tensors.
 
 The end of a region makes thousands of items of one result in place of a result for each. A list
-that holds a `Part` is built of its other items and of the rows of the part (`spread`).
+that holds `Turns` is built of its other items and of what all turns append, turn by turn
+(`spread`); that is made column by column: what one thing that a turn appends is in all of them.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,8 +25,24 @@ class Part:
     """Some of `rows`, from `first` to the one in front of `stop`."""
 
 
+class Column:
+    """What is over a tensor in every turn: `items` and parts."""
+
+
+class Repeated:
+    """What is the same `item` in `count` turns."""
+
+
+class Tuples:
+    """A tuple in every turn, of what `columns` hold."""
+
+
+class Turns:
+    """What all turns append, of `columns` turn by turn."""
+
+
 class Made(list[Any]):
-    """Items that belong in a list in the place of the part that made them."""
+    """Items that belong in a list in the place of what made them."""
 
 
 @rebuilds(Rows)
@@ -54,8 +72,30 @@ def _part_of(rows: Sequence[Any], first: int, stop: int) -> Made:
     return Made(rows[first:stop])
 
 
+@rebuilds(Column)
+def _column_of(items: Iterable[Any]) -> list[Any]:
+    return spread(items)
+
+
+@rebuilds(Repeated)
+def _repeated(item: Any, count: int) -> list[Any]:
+    return [item] * count
+
+
+@rebuilds(Tuples)
+def _tuples_of(columns: Iterable[Any]) -> list[Any]:
+    return list(zip(*columns, strict=True))
+
+
+@rebuilds(Turns)
+def _turns_of(columns: Sequence[Any]) -> Made:
+    if len(columns) == 1:
+        return Made(columns[0])
+    return Made(itertools.chain.from_iterable(zip(*columns, strict=True)))
+
+
 def spread(items: Iterable[Any]) -> list[Any]:
-    """A list of items, with what parts have made in their place."""
+    """A list of items, with what was made of rows in its place."""
     found: list[Any] = []
     for item in items:
         if type(item) is Made:
@@ -65,4 +105,7 @@ def spread(items: Iterable[Any]) -> list[Any]:
     return found
 
 
-__all__ = ["ARRAYS", "NUMBERS", "NUMPY_NUMBERS", "TENSORS", "Part", "Rows", "spread"]
+__all__ = [
+    "ARRAYS", "NUMBERS", "NUMPY_NUMBERS", "TENSORS", "Column", "Part", "Repeated", "Rows", "Tuples",
+    "Turns", "spread",
+]  # fmt: skip

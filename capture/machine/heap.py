@@ -45,7 +45,23 @@ def _weight(contents: Any) -> int:
 
 
 class Unread(Protocol):
-    """Contents of a list that are made when somebody asks for them."""
+    """Contents of a list that are made when somebody asks for them.
+
+    Attributes:
+        before, behind: items of their own in front of what turns of a loop have appended, and
+            behind it.
+        items: what a turn appends.
+        count: of turns.
+    """
+
+    @property
+    def before(self) -> tuple[Any, ...]: ...
+    @property
+    def items(self) -> tuple[Any, ...]: ...
+    @property
+    def behind(self) -> tuple[Any, ...]: ...
+    @property
+    def count(self) -> int: ...
 
     @property
     def most(self) -> int:
@@ -62,6 +78,12 @@ class Unread(Protocol):
 
         None: they are something else, or many.
         """
+
+    def parts_of(self, item: Any) -> list[Any] | None:
+        """Likewise, what a part of what a turn appends is in all turns."""
+
+    def numbers_of(self, item: Any) -> tuple[int | float, ...] | None:
+        """What it is where it is a number that turns compute ahead; None: it is no such one."""
 
 
 class _Left:

@@ -339,7 +339,7 @@ class Rebuilder:
 
     def _list(self, value: ListValue, emitter: Any) -> None:
         items = self.heap[value.identity]
-        if any(isinstance(item, ObjectValue) and item.cls is rows.Part for item in items):
+        if any(isinstance(item, ObjectValue) and item.cls is rows.Turns for item in items):
             self.call(emitter, rows.spread, TupleValue(items))
         else:
             emitter.build_of("list", items)

@@ -1,52 +1,91 @@
 """Lists that turns of a loop have filled and that nobody has read, where a region ends.
 
-What each holds becomes rows of one result (`capture.library.rows`), in place of a result for each
-row. Contract: rows that several lists hold are made once; what somebody has read stays as it is.
+What turns have appended becomes rows of one result (`capture.library.rows`), in place of a result
+for each row. Contract: rows that several lists hold are made once; what somebody has read stays as
+it is.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.library import rows
+from dynajit.capture.machine.heap import Unread
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.counts import handed_on, is_count
 from dynajit.capture.tensors.rows import Run
+from dynajit.capture.values.containers import HeapValue, TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
-from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
+from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 
 
 def settle_unread(machine: Machine) -> None:
-    """Let unread lists hold parts of rows."""
-    heap = machine.heap
-    made: dict[Any, ObjectValue] = {}
-    for identity, unread in heap.unread_objects():
-        parts = unread.parts()
-        if parts is not None and all(_is_simple(machine, part) for part in parts):
-            items = [_part(machine, p, made) if isinstance(p, Run) else p for p in parts]
-            heap.settle(identity, tuple(items))
+    """Let unread lists hold what is made of rows."""
+    settled = _Settled(machine)
+    for identity, unread in machine.heap.unread_objects():
+        contents = settled.contents(unread)
+        if contents is not None:
+            machine.heap.settle(identity, contents)
 
 
-def _is_simple(machine: Machine, part: Value | Run) -> bool:
-    """Whether what a list holds is no container, which might hold the list."""
-    return isinstance(part, (Run, Constant, Scalar)) or handed_on(machine, part) is not None
+class _Settled:
+    """The rows of a region. Mutable: remembers those of each stack."""
 
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._rows: dict[Any, ObjectValue] = {}
 
-def _part(machine: Machine, run: Run, made: dict[Any, ObjectValue]) -> ObjectValue:
-    """A part of the rows of all turns, which are in `made` by their stack."""
-    whole = made.get(run.stack.node)
-    if whole is None:
-        tensor, kind = machine.recorder.new_tensor(run.stack), _kind_of(run.like)
-        whole = _new(machine, rows.Rows, {"tensor": tensor, "kind": constant(kind)})
-        made[run.stack.node] = whole
-    ends = {"first": constant(run.first), "stop": constant(run.first + run.count)}
-    return _new(machine, rows.Part, {"rows": whole, **ends})
+    def contents(self, unread: Unread) -> tuple[Value, ...] | None:
+        """What a list holds; None: it is read, item by item."""
+        if not all(map(self._is_simple, (*unread.before, *unread.behind))):
+            return None
+        columns = self._columns(unread, unread.items)
+        if columns is None:
+            return None
+        return (*unread.before, self._new(rows.Turns, columns=columns), *unread.behind)
 
+    def _is_simple(self, item: Value) -> bool:
+        """Whether an item is no container, which might hold the list."""
+        if isinstance(item, TupleValue):
+            return all(map(self._is_simple, item.items))
+        is_literal = isinstance(item, (Constant, Known, Scalar))
+        return is_literal or handed_on(self._machine, item) is not None
 
-def _new(machine: Machine, form: type, fields: dict[str, Value]) -> ObjectValue:
-    return ObjectValue(machine.heap.allocate(ObjectContents(None, fields)), form)
+    def _columns(self, unread: Unread, items: Iterable[Value]) -> TupleValue | None:
+        columns = [self._column(unread, item) for item in items]
+        found = tuple(column for column in columns if column is not None)
+        return TupleValue(found) if len(found) == len(columns) else None
+
+    def _column(self, unread: Unread, item: Value) -> Value | None:
+        """What something that a turn appends is in all turns; None: it is read."""
+        if isinstance(item, TupleValue):
+            columns = self._columns(unread, item.items)
+            return None if columns is None else self._new(rows.Tuples, columns=columns)
+        if isinstance(item, HeapValue):
+            parts = unread.parts_of(item)
+            if parts is None:
+                return None
+            items = [self._part(part) if isinstance(part, Run) else part for part in parts]
+            return self._new(rows.Column, items=TupleValue(tuple(items)))
+        numbers = unread.numbers_of(item)
+        if numbers is not None:
+            return Known(numbers)
+        return self._new(rows.Repeated, item=item, count=constant(unread.count))
+
+    def _part(self, run: Run) -> ObjectValue:
+        whole = self._rows.get(run.stack.node)
+        if whole is None:
+            tensor = self._machine.recorder.new_tensor(run.stack)
+            whole = self._new(rows.Rows, tensor=tensor, kind=constant(_kind_of(run.like)))
+            self._rows[run.stack.node] = whole
+        first, stop = constant(run.first), constant(run.first + run.count)
+        return self._new(rows.Part, rows=whole, first=first, stop=stop)
+
+    def _new(self, form: type, **fields: Value) -> ObjectValue:
+        return ObjectValue(self._machine.heap.allocate(ObjectContents(None, fields)), form)
 
 
 def _kind_of(like: Value) -> str:
