@@ -46,6 +46,7 @@ from dynajit.capture.python.tensors.chosen import is_by_mask
 from dynajit.capture.python.tensors.counts import (
     as_float_of,
     as_index,
+    as_stored,
     asked_in_turns,
     handed_on,
     is_count,
@@ -469,6 +470,7 @@ def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) 
     if not is_writeable(machine, array):
         raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that may only be read")
     target, flipped = memory_in(machine, array), flipped_dims(machine, array)
+    value = as_stored(machine, value, tensor_type(machine, target).dtype)
     if any(isinstance(t, TensorValue) and needs_gradient(machine, t) for t in (target, value)):
         raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that passes a gradient")
     name = "add" if cast is shapes.value_of_loop else "ndarray.__setitem__"

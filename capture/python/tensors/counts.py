@@ -176,6 +176,17 @@ def as_float_of(machine: Machine, value: Value, dtype: Any) -> TensorValue | Non
     return made
 
 
+def as_stored(machine: Machine, value: Value, dtype: Any) -> Value:
+    """A number that the launch computes, as a tensor to be written to elements of a dtype; other
+    values, and numbers that Python may refuse to store there, as they are."""
+    if not is_count(value):
+        return value
+    if dtype is int64 and value.python_type is int:
+        return as_index(machine, value)
+    found = as_float_of(machine, value, dtype)
+    return value if found is None else found
+
+
 def as_index(machine: Machine, value: Value) -> TensorValue:
     """An int that the launch computes, as what chooses a place.
 

@@ -18,7 +18,8 @@ from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.conversion import SPECIALISED, to_native
 from dynajit.capture.python.tensors.arrays import as_tensor_key
-from dynajit.capture.python.tensors.counts import place_in_turn
+from dynajit.capture.python.tensors.counts import as_stored, place_in_turn
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
@@ -283,6 +284,7 @@ _SPECIAL: Final[dict[str, Callable[..., Any]]] = {
 
 def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Value) -> None:
     """`receiver[index] = item`."""
+    item = as_stored(machine, item, tensor_type(machine, receiver).dtype)
     try:
         refuse_older_key(machine, index)
         index = as_tensor_key(machine, place_in_turn(machine, receiver, index))
