@@ -404,10 +404,9 @@ class Executor(Machine):
         else:
             self.result = value
 
-    @property
-    def is_in_turns(self) -> bool:
+    def may_compute_numbers(self) -> bool:
         """See `Machine`."""
-        return self.loops.are_running(self.frames)
+        return self.forced is None and self.loops.ask(self.frames)
 
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""

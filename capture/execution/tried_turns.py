@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
+from dynajit.capture.bytecode.instructions import Body
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
 from dynajit.capture.machine.frames import Frame, SavedFrame
@@ -54,6 +55,22 @@ def may_try(executor: "Executor", frame: Frame) -> bool:
         and frame.generator is None
         and not any(entry.namespace.is_fixed for entry in executor.frames)
     )
+
+
+def is_tested(body: Body, index: int) -> bool:
+    """Whether an instruction lies in a loop that is no `for`, or in its first test, which has the
+    line of the one that leads back."""
+    location = body.instructions[index].location
+    for instruction in body.instructions:
+        target = instruction.argument if "JUMP" in instruction.operation else None
+        if type(target) is not int or not target <= instruction.index:
+            continue
+        if body.instructions[target].operation == "FOR_ITER":
+            continue
+        is_in_test = instruction.location.line == location.line and index <= instruction.index
+        if target <= index <= instruction.index or is_in_test:
+            return True
+    return False
 
 
 class Reads(dict[str, Value]):

@@ -115,10 +115,10 @@ class Machine(ABC):
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""
 
-    @property
     @abstractmethod
-    def is_in_turns(self) -> bool:
-        """Whether the program runs in a turn of a loop that has many more."""
+    def may_compute_numbers(self) -> bool:
+        """Whether a number that is asked of a tensor now may be one that the launch computes: in a
+        turn of a loop that may become one of the graph."""
 
     @abstractmethod
     def refuse_watched(self, values: list[Value | None]) -> None:

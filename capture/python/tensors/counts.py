@@ -67,7 +67,7 @@ def asked_in_turns(machine: Machine, tensor: TensorValue, kind: Any = None) -> O
     Args:
         kind: the class that is asked for; None: that of the dtype.
     """
-    if not machine.is_in_turns:
+    if not machine.may_compute_numbers():
         return None
     held = machine.recorder.graph_value(tensor, is_detached=True)
     own = _classes_of(held.dtype)
