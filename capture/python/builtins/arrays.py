@@ -250,7 +250,7 @@ def _call(
         args = [*args[:1], *(_known_numbers(machine, value) for value in args[1:])]
     if is_none(machine, target):
         tensor_of = functools.partial(handed_on, machine)
-        whole = joined(machine, function, args, keywords, ObjectValue, tensor_of)
+        whole = joined(machine, function, args, keywords, _is_object, tensor_of)
         if whole is not None:
             return new_array(machine, whole, np.ndarray)
     given: Given = {}
@@ -310,6 +310,11 @@ def _known_numbers(machine: Machine, value: Value) -> Value:
         return value
     known = known_tensor(machine.recorder, tensor_in(machine, value))
     return value if known is None else constant(tuple(known.numpy().tolist()))
+
+
+def _is_object(value: Value) -> bool:
+    """True for arrays, numbers of NumPy's, and numbers that the launch computes."""
+    return isinstance(value, ObjectValue)
 
 
 def call_of_arrays(machine: Machine, original: Any, args: list[Value]) -> Value:

@@ -137,7 +137,7 @@ def _native_call(
         if overrides(value) and are_classes_asked(machine):
             what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
             raise GraphBreak(breaks.UNKNOWN_CALL, what)
-    whole = joined(machine, function, args, keywords, TensorValue, _as_tensor)
+    whole = joined(machine, function, args, keywords, _is_tensor, _as_tensor)
     if whole is not None:
         return whole
     try:
@@ -164,6 +164,10 @@ def _native_call(
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} returned a {error}") from None
     return made
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue)
 
 
 def _as_tensor(value: Value) -> TensorValue | None:

@@ -6,6 +6,7 @@ tensor methods and op rows are simply called with graph values: no operation is 
 here, except those that have no graph form.
 """
 
+import functools
 import operator
 import random
 import types
@@ -33,12 +34,13 @@ from dynajit.capture.python.tensors.autograd import (
     requires_grad_method,
     stored_attribute,
 )
-from dynajit.capture.python.tensors.counts import asked_in_turns
+from dynajit.capture.python.tensors.counts import asked_in_turns, counted_in, is_count
 from dynajit.capture.python.tensors.facts import needs_gradient, numbers_in, tensor_type
 from dynajit.capture.python.tensors.mutation import in_place_method, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, native_method
 from dynajit.capture.python.tensors.overriding import as_subclass
 from dynajit.capture.python.tensors.strided import as_strided
+from dynajit.capture.python.tensors.unread_lists import joined
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.values.class_layouts import is_modelled_tensor
@@ -61,9 +63,11 @@ from dynajit.eager import Size, Tensor
 from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE
+from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.calls.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
+from dynajit.ops.functions.arrays.types import array
 from dynajit.ops.functions.elements import complex as complex_functions
 from dynajit.ops.table.result_layouts import is_row_major, preserved_order
 
@@ -410,7 +414,9 @@ def creates_tensor(
     place = default_device(machine.recorder.autocast_word)
     if place is not None and is_none(machine, keywords.get("device", NONE)):
         keywords = {**keywords, "device": Known(place)}
-    filled = _tensor_of_numbers(machine, args, keywords)
+    filled = _tensor_of_computed(machine, args, keywords)
+    if filled is None:
+        filled = _tensor_of_numbers(machine, args, keywords)
     if filled is not None:
         return filled
     try:
@@ -488,6 +494,27 @@ def _tensor_of_numbers(
     if dtype is not default and dtype not in dtypes.FLOATING:
         return None
     made = native_call(machine, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
+    assert isinstance(made, TensorValue)
+    return made
+
+
+def _tensor_of_computed(
+    machine: Machine, args: list[Value], keywords: dict[str, Value]
+) -> TensorValue | None:
+    """`tensor(numbers)` of a list of numbers that turns of a loop have left and that nobody has
+    read; None: it is something else."""
+    if not keywords.keys() <= {"dtype"}:
+        return None
+    found = joined(machine, array, args, {}, is_count, functools.partial(counted_in, machine))
+    if found is None:
+        return None
+    own = tensor_type(machine, found).dtype
+    default = dtypes.default_floating() if own is dtypes.float64 else own
+    wanted = keywords.get("dtype", NONE)
+    dtype = default if is_none(machine, wanted) else dtypes.parse(as_python(machine, wanted))
+    if dtype is not own and (own, dtype) != (dtypes.float64, dtypes.float32):
+        return None
+    made = native_call(machine, cast, [found, Known(dtype)], {})
     assert isinstance(made, TensorValue)
     return made
 

@@ -45,13 +45,13 @@ def joined(
     function: Callable[..., Any],
     args: Sequence[Value],
     keywords: Mapping[str, Value],
-    kind: type[Value],
+    takes: Callable[[Value], bool],
     tensor_of: Callable[[Value], TensorValue | None],
 ) -> TensorValue | None:
     """What a call gives that puts the items of an unread list side by side, over one tensor.
 
     Args:
-        kind: of the items that the function takes.
+        takes: whether the function takes such items.
         tensor_of: the tensor that an item is, or is over; None for other ones.
     """
     if function not in _JOINING or not args or not isinstance(args[0], ListValue):
@@ -63,7 +63,7 @@ def joined(
     if parts is None or len(dims) > bool(name) or not keywords.keys() <= {name}:
         return None
     run = next(part for part in parts if isinstance(part, Run))
-    if not isinstance(run.like, kind):
+    if not takes(run.like):
         return None
     rank = len(run.stack.shape) - (op is TABLE.cat)
     dim = dims[0] if dims else constant(0)
