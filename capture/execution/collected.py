@@ -143,11 +143,13 @@ class Appended:
         heap = self._machine.heap
         for target, items in self._lists:
             before = heap[target.identity]
-            is_long = count * len(items) >= FEWEST_UNREAD
-            if is_long and isinstance(before, tuple) and not heap.is_adopted(target.identity):
-                heap.leave_unread(target.identity, _Unread(self, before, items, facts))
-            else:
+            if isinstance(before, Collected) or count * len(items) < FEWEST_UNREAD:
                 append_items(heap, target.identity, self.items(items, facts))
+                continue
+            is_known = isinstance(before, tuple)
+            first = before if is_known else () if before is None else before.appended
+            unread = _Unread(self, first, items, facts, is_known=is_known)
+            heap.leave_unread(target.identity, unread)
 
     def items(self, items: Sequence[Value], facts: "_Facts") -> tuple[Value, ...]:
         """What all turns append to a list."""
@@ -219,6 +221,7 @@ class _Unread:
         before: what the list held.
         items: what a turn appends.
         behind: what was appended after the loop.
+        is_known: these are all items; else there are others in front, which nobody has read.
     """
 
     appended: Appended
@@ -226,15 +229,21 @@ class _Unread:
     items: tuple[Value, ...]
     facts: _Facts
     behind: tuple[Value, ...] = ()
+    is_known: bool = True
 
     @property
     def most(self) -> int:
         """See `heap.Unread`: a row, and what is over it, for each leaf."""
         return 2 * self.facts.count * sum(1 for item in self.items for _ in _leaves(item))
 
-    def make(self) -> tuple[Value, ...]:
+    def make(self) -> Any:
         """See `heap.Unread`."""
-        return (*self.before, *self.appended.items(self.items, self.facts), *self.behind)
+        turns = self.appended.items(self.items, self.facts)
+        return self.of_items((*self.before, *turns, *self.behind))
+
+    def of_items(self, items: tuple[Value, ...]) -> Any:
+        """See `heap.Unread`."""
+        return items if self.is_known else Grown(items)
 
     @property
     def count(self) -> int:
@@ -243,7 +252,8 @@ class _Unread:
 
     def parts(self) -> list[Value | Run] | None:
         """See `heap.Unread`."""
-        if len(self.items) > 1 or len(self.before) + len(self.behind) > MOST_ITEMS:
+        is_long = len(self.before) + len(self.behind) > MOST_ITEMS
+        if not self.is_known or len(self.items) > 1 or is_long:
             return None
         found = self.parts_of(self.items[0])
         return None if found is None else [*self.before, *found, *self.behind]

@@ -70,6 +70,9 @@ class Unread(Protocol):
     def make(self) -> Any:
         """The contents. What was allocated by an earlier call is not allocated again."""
 
+    def of_items(self, items: tuple[Any, ...]) -> Any:
+        """Contents of other items, of the same form."""
+
     def grown(self, items: tuple[Any, ...]) -> "Unread | None":
         """The contents with more behind them, of as many objects; None: they are to be made."""
 
@@ -163,6 +166,8 @@ class Heap:
             return
 
         def full(old: Any) -> Any:
+            if isinstance(old, (_Left, _Reserved)):
+                return old
             return contents if old is self._entry[identity] else revise(old)
 
         self._journal = [
@@ -184,7 +189,7 @@ class Heap:
         return None if found is None else found.contents
 
     def leave_unread(self, identity: int, contents: Unread) -> None:
-        """Replace the contents of an object that the captured code made.
+        """Replace the contents of an object.
 
         What they allocate gets ids of now: it counts as made here, whenever it is asked for, and
         asking for it is no write. Where the object was left so before, they allocate the same.
@@ -291,7 +296,8 @@ class Heap:
 
     def is_changed(self, identity: int) -> bool:
         """True if an adopted object's contents differ from those at entry."""
-        return self._contents[identity] is not self._entry[identity]
+        is_read = identity in self._contents
+        return not is_read or self._contents[identity] is not self._entry[identity]
 
     def entry(self, identity: int) -> Any:
         """Contents at entry of an adopted object."""

@@ -13,9 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dynajit.capture.library import rows
 from dynajit.capture.machine import suspended
-from dynajit.capture.machine.effects import field_access
+from dynajit.capture.machine.effects import field_access, push_items
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.python.exceptions_in_c import native_class
 from dynajit.capture.python.objects.rebuild_storage import make_with_storage
@@ -338,11 +337,7 @@ class Rebuilder:
         self.call(emitter, slice, value.start, value.stop, value.step)
 
     def _list(self, value: ListValue, emitter: Any) -> None:
-        items = self.heap[value.identity]
-        if any(isinstance(item, ObjectValue) and item.cls is rows.Turns for item in items):
-            self.call(emitter, rows.spread, TupleValue(items))
-        else:
-            emitter.build_of("list", items)
+        push_items(emitter, "list", self.heap[value.identity])
 
     def _dict(self, value: DictValue, emitter: Any) -> None:
         entries = self.heap[value.identity]

@@ -28,7 +28,7 @@ def settle_unread(machine: Machine) -> None:
     for identity, unread in machine.heap.unread_objects():
         contents = settled.contents(unread)
         if contents is not None:
-            machine.heap.settle(identity, contents)
+            machine.heap.settle(identity, unread.of_items(contents))
 
 
 class _Settled:
