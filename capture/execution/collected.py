@@ -36,7 +36,7 @@ Key: TypeAlias = Any
 MOST_ITEMS: Final = 16
 
 #: Lists that get fewer items are filled at once.
-FEWEST_UNREAD: Final = 64
+FEWEST_UNREAD: Final = 16
 
 
 class NotCollected(Exception):

@@ -6,7 +6,7 @@ it is.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,14 +21,25 @@ from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 
+#: Items that are rows of one result: a result for each takes longer to compile, a row to make.
+FEWEST_ROWS: Final = 64
+
 
 def settle_unread(machine: Machine) -> None:
-    """Let unread lists hold what is made of rows."""
-    settled = _Settled(machine)
-    for identity, unread in machine.heap.unread_objects():
-        contents = settled.contents(unread)
-        if contents is not None:
-            machine.heap.settle(identity, unread.of_items(contents))
+    """Let unread lists hold what is made of rows.
+
+    Where one is read, others that hold the same tensors have them from there: those are read first.
+    """
+    heap, settled = machine.heap, _Settled(machine)
+    while True:
+        found = [(key, unread, settled.contents(unread)) for key, unread in heap.unread_objects()]
+        read = [key for key, _, contents in found if contents is None]
+        if not read:
+            break
+        for key in read:
+            heap[key]
+    for key, unread, contents in found:
+        heap.settle(key, unread.of_items(contents))
 
 
 class _Settled:
@@ -40,6 +51,8 @@ class _Settled:
 
     def contents(self, unread: Unread) -> tuple[Value, ...] | None:
         """What a list holds; None: it is read, item by item."""
+        if unread.count * len(unread.items) < FEWEST_ROWS:
+            return None
         if not all(map(self._is_simple, (*unread.before, *unread.behind))):
             return None
         columns = self._columns(unread, unread.items)
