@@ -248,11 +248,9 @@ def _call(
     keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
     if function in PERMUTATIONS:
         args = [*args[:1], *(_known_numbers(machine, value) for value in args[1:])]
-    if is_none(machine, target):
-        tensor_of = functools.partial(handed_on, machine)
-        whole = joined(machine, function, args, keywords, _is_object, tensor_of)
-        if whole is not None:
-            return new_array(machine, whole, np.ndarray)
+    whole = _joined(machine, function, args, keywords) if is_none(machine, target) else None
+    if whole is not None:
+        return new_array(machine, whole, np.ndarray)
     given: Given = {}
     positional = [_as_tensors(machine, value, name, given) for value in args]
     named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}
@@ -310,6 +308,26 @@ def _known_numbers(machine: Machine, value: Value) -> Value:
         return value
     known = known_tensor(machine.recorder, tensor_in(machine, value))
     return value if known is None else constant(tuple(known.numpy().tolist()))
+
+
+def _joined(
+    machine: Machine, function: Any, args: list[Value], keywords: dict[str, Value]
+) -> TensorValue | None:
+    """What joins a list that turns of a loop have filled and nobody has read, as floats where a
+    dtype asks for them; None: it is another call."""
+    dtype = keywords.get("dtype", NONE)
+    others = {name: value for name, value in keywords.items() if name != "dtype"}
+    if not is_none(machine, dtype):
+        wanted = np.dtype(as_python(machine, dtype)) if is_known(dtype) else None
+        if wanted not in (np.float32, np.float64):
+            return None
+    tensor_of = functools.partial(handed_on, machine)
+    whole = joined(machine, function, args, others, _is_object, tensor_of)
+    if whole is None or is_none(machine, dtype):
+        return whole
+    made = native_call(machine, FUNCTIONS[np.asarray], [whole], {"dtype": dtype})
+    assert isinstance(made, TensorValue)
+    return made
 
 
 def _is_object(value: Value) -> bool:

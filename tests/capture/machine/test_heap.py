@@ -74,3 +74,99 @@ def test_objects_that_were_there_are_told_from_those_made_since():
     assert heap.written_since(mark) == {earlier: "b", existing: "written before"}
     assert heap.is_made_since(mark, made)
     assert not any(heap.is_made_since(mark, key) for key in (existing, earlier, untouched))
+
+
+class Items:
+    """Contents of a list that allocates a member for each of some names."""
+
+    before = items = behind = ()
+    count = 0
+
+    def __init__(self, heap, names, members=None):
+        self.heap, self.names, self.most = heap, names, len(names)
+        self.members = {} if members is None else members
+
+    def make(self):
+        for name in self.names:
+            if name not in self.members:
+                self.members[name] = self.heap.allocate(name)
+        return tuple(self.members[name] for name in self.names)
+
+
+def test_what_is_left_unread_is_made_when_it_is_asked_for():
+    """With ids of when it was left; asking is no write."""
+    heap = Heap()
+    made = heap.allocate(())
+    contents = Items(heap, "ab")
+    heap.leave_unread(made, contents)
+    mark = heap.mark()
+    later = heap.allocate("later")
+    assert heap.has(made) and heap.unread(made) is contents
+    first, second = heap[made]
+    assert [heap[first], heap[second]] == ["a", "b"]
+    assert first < later and second < later
+    assert heap.unread(made) is None
+    assert heap.written_since(mark) == {}
+    assert not heap.is_made_since(mark, first)
+    assert heap.is_made_since(0, first)
+    heap.restore(mark)
+    assert heap[made] == (first, second) and heap[first] == "a"
+
+
+def test_restore_drops_what_was_left_unread_and_what_it_has_made():
+    heap = Heap()
+    made = heap.allocate(("old",))
+    mark = heap.mark()
+    heap.leave_unread(made, Items(heap, "ab"))
+    members = heap[made]
+    heap.restore(mark)
+    assert heap[made] == ("old",)
+    assert not any(map(heap.has, members))
+    heap.leave_unread(made, Items(heap, "ab"))
+    heap.restore(mark)
+    assert heap[made] == ("old",) and heap.unread(made) is None
+
+
+def test_what_grows_unread_allocates_the_same_objects():
+    heap = Heap()
+    made = heap.allocate(())
+    first = Items(heap, "ab")
+    heap.leave_unread(made, first)
+    mark = heap.mark()
+    heap.leave_unread(made, Items(heap, "ab", first.members))
+    members = heap[made]
+    heap.restore(mark)
+    assert heap.unread(made) is first
+    assert heap[made] == members
+
+
+def test_a_write_after_what_was_left_unread_is_undone_to_its_contents():
+    heap = Heap()
+    made = heap.allocate(())
+    heap.leave_unread(made, Items(heap, "a"))
+    mark = heap.mark()
+    heap.write(made, ("new",))
+    assert [heap[member] for member in heap.written_since(mark)[made]] == ["a"]
+    heap.restore(mark)
+    assert [heap[member] for member in heap[made]] == ["a"]
+
+
+def test_a_list_that_is_left_unread_has_changed_without_being_read():
+    heap = Heap()
+    existing = heap.adopt(())
+    contents = Items(heap, "a")
+    heap.leave_unread(existing, contents)
+    assert heap.is_changed(existing) and list(heap.changed()) == [existing]
+    assert heap.unread(existing) is contents
+    heap.settle(existing, ("settled",))
+    assert heap[existing] == ("settled",) and contents.members == {}
+
+
+def test_reads_note_what_was_unread():
+    heap = Heap()
+    made = heap.allocate(())
+    heap.leave_unread(made, Items(heap, "a"))
+    with heap.reads() as asked:
+        heap[made]
+    assert made in asked
+    assert heap.unread(made) is None and heap.has(heap[made][0])

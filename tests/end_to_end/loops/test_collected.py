@@ -365,3 +365,203 @@ def test_what_a_jump_leaves_as_it_was_is_one_object_in_lists(function, x) -> Non
 def test_numbers_that_a_jump_leaves_are_collected() -> None:
     x = np.random.default_rng(0).random(40)
     np.testing.assert_array_equal(dj.compile(lowest)(x, 40), lowest(x, 40))
+
+
+def logged(x, n):
+    log = []
+    for i in range(n):
+        x = x * 0.9
+        log.append((i, x.max().item(), x, ("turn", 2.5 * i)))
+    return log
+
+
+def mixed(x, n):
+    kept = [7, x, (None, "first")]
+    for i in range(n):
+        x = x * 0.9
+        kept.append(x)
+        kept.append(i)
+    kept.append(("last", x))
+    return kept, x
+
+
+def shared(x, n):
+    first, second, third = [], [], []
+    for i in range(n):
+        first.append(x)
+        x = x * 0.9
+        second.append((x, "s"))
+        third.append(x)
+        third.append(i)
+    third[3] += 1
+    return first, second, third, x
+
+
+def itself(x, n):
+    kept = []
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    kept.append(kept)
+    return kept[-1] is kept, len(kept), kept[:3]
+
+
+def again(x, n):
+    kept = []
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    for _ in range(n):
+        x = x * 0.5 + 1
+        kept.append(x)
+    total = x * 0
+    for i in range(n):
+        total = total + kept[i] * i
+    return total, kept
+
+
+def grown_in_an_arm(x, n):
+    kept = []
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x.max().item())
+    if n > 50:
+        kept.append(n)
+    return kept, sum(kept[-3:])
+
+
+LONG = [
+    (logged, (X, 90)), (mixed, (X, 90)), (shared, (X, 90)), (itself, (X, 90)), (again, (X, 90)),
+    (grown_in_an_arm, (X, 90)), *((f, (*given[:-1], 90)) for f, given in COLLECTED),
+    (mixed, (X.numpy(), 90)), (shared, (X.numpy(), 90)), (again, (X.numpy(), 90)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "args"), LONG, ids=[f.__name__ for f, _ in LONG])
+def test_long_lists_are_what_plain_python_leaves(function, args) -> None:
+    """They leave the graph as rows of few results."""
+    compiled = dj.compile(function)
+    expected = function(*args)
+    assert_same(expected, compiled(*args))
+    assert_same(expected, compiled(*args))
+
+
+@pytest.mark.parametrize("function", [in_front, tuples, several, logged, mixed, not_handed_on])
+def test_a_graph_does_not_grow_with_what_is_returned(function) -> None:
+    """Neither by tensors nor by tuples of them and of numbers."""
+    args = (X, X + 1) if function is several else (X,)
+    few, many = (dj.explain(function)(*args, n).graphs[0] for n in (100, 1500))
+    assert len(few.nodes) == len(many.nodes) and len(few.outputs) == len(many.outputs)
+
+
+def of_a_known_list(x, kept, n):
+    kept.append(len(kept))
+    for i in range(n):
+        x = x * 0.9
+        kept.append((x, i))
+    kept.append(None)
+    return x
+
+
+def read_afterwards(x, kept, n):
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    return kept[3] + kept[-1] + len(kept)
+
+
+def broken_afterwards(x, kept, n):
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    if x.sum() > 0:
+        kept.append(None)
+    return kept[0] + x
+
+
+@pytest.mark.parametrize("function", [of_a_known_list, read_afterwards, broken_afterwards])
+def test_long_lists_that_existed_grow_by_rows(function) -> None:
+    own, other, compiled = [X], [X], dj.compile(function)
+    for _ in range(2):
+        assert_same([function(X, own, 90), own], [compiled(X, other, 90), other])
+
+
+def test_gradients_pass_through_long_lists_that_are_returned() -> None:
+    def function(weight, x, n):
+        seen = []
+        for _ in range(n):
+            x = dj.tanh(weight * x + 1)
+            seen.append(x)
+        with dj.no_grad():
+            stacked = dj.stack(seen)
+        return seen, stacked
+
+    found = []
+    for call in (function, dj.compile(function, fullgraph=True)):
+        weight = X.clone().requires_grad_()
+        seen, stacked = call(weight, X, 90)
+        assert all(x.requires_grad for x in seen) and not stacked.requires_grad
+        (seen[5].sum() * 2 + (seen[-1] ** 2).sum() + sum(x.sum() for x in seen[::7])).backward()
+        found.append([weight.grad.numpy(), stacked.numpy()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+def joined_in_all_ways(x, n):
+    kept, sums, whole = [x], [], []
+    for _ in range(n):
+        x = np.roll(x, 1) * 0.99
+        kept.append(x)
+        sums.append(float(x.sum()))
+        whole.append(int(x.argmax()))
+    joined = np.array(kept), np.stack(kept, axis=1), np.stack(kept, -1), np.concatenate(kept)
+    numbers = np.array(sums), np.asarray(whole), np.array(sums, dtype=np.float32)
+    return *joined, *numbers, dj.tensor(sums), dj.tensor(whole), dj.tensor(sums, dtype=dj.float64)
+
+
+def test_lists_that_nobody_has_read_are_joined_as_numpy_joins_them() -> None:
+    """Along every dim, with what was in front, and as numbers of Python's."""
+    x = np.arange(6.0)
+    for n in (40, 90):
+        assert_same(joined_in_all_ways(x, n), dj.compile(joined_in_all_ways, fullgraph=True)(x, n))
+
+
+@pytest.mark.parametrize("join", [
+    lambda kept: dj.stack(kept, 5), lambda kept: dj.cat(kept, 1), lambda kept: np.stack(kept, 7),
+    lambda kept: np.concatenate([*kept, kept[0][:2, None]]),
+])  # fmt: skip
+def test_what_cannot_be_joined_is_refused_as_ever(join) -> None:
+    def function(x, n):
+        kept = []
+        for _ in range(n):
+            x = x * 0.9
+            kept.append(x)
+        return join(kept)
+
+    for x in (X, X.numpy()):
+        with pytest.raises(Exception) as expected:
+            function(x, 40)
+        with pytest.raises(expected.type):
+            dj.compile(function)(x, 40)
+
+
+class Own(dj.Tensor):
+    """A class of the program's."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is dj.stack:
+            return "own"
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_class_of_the_programs_in_a_long_list_is_asked() -> None:
+    def function(x, own, n):
+        kept = [own]
+        for _ in range(n):
+            x = x * 0.9
+            kept.append(x)
+        return dj.stack(kept)
+
+    own = X.as_subclass(Own)
+    assert function(X, own, 40) == dj.compile(function)(X, own, 40) == "own"
