@@ -229,3 +229,238 @@ def test_a_counter_of_arms_hands_gradients_on() -> None:
         counts.append(count)
     np.testing.assert_allclose(gradients[1], gradients[0])
     assert counts[0] == counts[1] and type(counts[1]) is int
+
+
+# ---------------------------------------------------------------------------------------------
+# numbers that turns ask of tensors
+
+
+def total_of(x):
+    total, peak = 0.0, 0
+    for i in range(30):
+        x = x * 0.9 + i
+        total += x.max().item() * 2
+        peak += (x > 5).sum().item()
+    return x, total, peak
+
+
+def in_every_form(x):
+    seen = []
+    for i in range(30):
+        x = x * 0.9 + i
+        one = x.max()
+        seen.append((one.item(), float(one), float(x[2]), int(x.argmax()), (one > 3).item()))
+        seen.append(x[:1].item() - 1)
+    return seen
+
+
+def stops_early(x):
+    before = float("inf")
+    for i in range(60):  # noqa: B007
+        x = 0.5 * (x + 2 / x)
+        error = (x * x - 2).max().item()
+        if error < 1e-4:
+            break
+        before = error
+    return x, i, before
+
+
+def keeps_the_best(x):
+    best, where = float("inf"), -1
+    for i in range(40):
+        x = x * 0.9 + 0.1
+        value = (x[0] * (-1) ** i).item()
+        if value < best:
+            best, where = value, i
+    return best, where
+
+
+def decays(x):
+    rate = 0.1
+    for _ in range(40):
+        x = x - rate * 2 * x
+        if x.max().item() < 1:
+            rate = rate * 0.5
+    return x, rate
+
+
+def until_small(x):
+    error, k = 10.0, 0
+    while error > 1e-3:
+        x = x * 0.5
+        error = float(x.max())
+        k += 1
+    return x, k, error
+
+
+def while_an_item_is_large(x):
+    x, k = x * 1, 0
+    while x.max().item() > 1e-3:
+        x = x * 0.5
+        k += 1
+    return x, k
+
+
+def stores(x):
+    kept, places = np.zeros(30), dj.zeros(30, dtype=dj.int64)
+    single = dj.zeros(30)
+    for i in range(30):
+        x = x * 0.9
+        kept[i] = x.max().item()
+        single[i] = float(x[1])
+        places[i] = x.argmax().item()
+    return kept, single, places
+
+
+def generates(x):
+    table = dj.sin(dj.arange(49.0).reshape(7, 7) * x.max().detach())
+    token, seen = 0, [0]
+    for _ in range(30):
+        token = table[token].argmax().item()
+        seen.append(token)
+    return seen
+
+
+def asked_by_a_callee(x):
+    def size(y):
+        return y.max().item()
+
+    total = 0.0
+    for _ in range(30):
+        x = x * 0.9
+        total = total + size(x)
+    return total
+
+
+def of_small_classes(x):
+    total = 0
+    for i in range(30):
+        total += (x * i).to(dj.int8)[0].item() + (x > i).to(dj.uint8)[1].item()
+        total += (x[2] > i).item() and 1
+    return total
+
+
+POSITIVE = dj.tensor([0.5, 1.5, 1.25, 0.75, 1.0])
+ASKED = [
+    total_of, in_every_form, stops_early, keeps_the_best, decays, until_small,
+    while_an_item_is_large, stores, generates, asked_by_a_callee,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ASKED)
+def test_numbers_that_turns_ask_for_are_computed_by_the_launch(function) -> None:
+    """Plain Python's, of its classes; in one graph with a loop in it."""
+    expected, compiled = function(POSITIVE), dj.compile(function, fullgraph=True)
+    for _ in range(2):
+        found = compiled(POSITIVE)
+        assert_same_to_rounding(expected, found)
+    assert str(dj.explain(function)(POSITIVE)).count("loop") > 0
+
+
+def assert_same_to_rounding(expected: Any, found: Any) -> None:
+    """Equal in classes; floats and elements to single precision."""
+    assert type(expected) is type(found)
+    if isinstance(expected, (list, tuple)):
+        assert len(expected) == len(found)
+        for a, b in zip(expected, found, strict=True):
+            assert_same_to_rounding(a, b)
+    elif isinstance(expected, (dj.Tensor, np.ndarray)):
+        assert expected.dtype == found.dtype
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
+    else:
+        assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
+
+
+def test_numbers_of_arrays_that_turns_ask_for_are_pythons() -> None:
+    def function(x):
+        total, places = 0.0, []
+        for i in range(30):
+            x = np.roll(x, 1) * 0.9
+            total += float(x.max()) + x[1].item() + x[:1].item()
+            places.append((int(x.argmax()), float(i)))
+        return total, places
+
+    x = POSITIVE.numpy().astype(np.float64)
+    assert_same_to_rounding(function(x), dj.compile(function, fullgraph=True)(x))
+
+
+def test_small_integers_and_truths_that_turns_ask_for_add_up() -> None:
+    assert dj.compile(of_small_classes)(POSITIVE) == of_small_classes(POSITIVE)
+
+
+def large(x):
+    total, seen = 0, []
+    for i in range(30):
+        total = total + (x + i).max().item()
+        seen.append((x * i).max().item())
+    return total, seen
+
+
+def truncated(x):
+    total = 0
+    for _ in range(30):
+        x = x * 0.9
+        total += int(x.max() * 100)
+    return total
+
+
+def unlike_turns(x):
+    total = 0.0
+    for i in range(30):
+        for _ in range(i % 3):
+            x = x * 0.9
+        total += x.max().item()
+        x = x[: 5 - (i == 15)]
+    return x, total
+
+
+def shown(x):
+    text = ""
+    for _ in range(30):
+        x = x * 0.9
+        text += f"{x.max().item():.3f} {x.argmax().item()} "
+    return text
+
+
+def sizes(x):
+    total = 0
+    for _ in range(30):
+        n = int((x > 1).sum())
+        total += sum(range(n)) + len(x[:n])
+    return total
+
+
+@pytest.mark.parametrize(("function", "x"), [
+    (large, dj.full((3,), (1 << 62) + 3, dtype=dj.int64)), (truncated, POSITIVE),
+    (unlike_turns, POSITIVE), (shown, POSITIVE), (sizes, POSITIVE),
+])  # fmt: skip
+def test_what_the_launch_cannot_compute_of_asked_numbers_is_left_to_python(function, x) -> None:
+    """Ints without an end, texts, sizes, and turns that are not alike."""
+    compiled = dj.compile(function)
+    expected = function(x)
+    for _ in range(2):
+        assert_same_to_rounding(expected, compiled(x))
+
+
+def test_a_number_that_a_turn_asks_for_passes_no_gradient() -> None:
+    def function(x):
+        total, value = 0.0, x[0] * 0
+        for _ in range(20):
+            scale = x.max().item()
+            total += scale
+            value = value + x[1] * x[1] * scale
+        return value, total
+
+    found = []
+    for call in (function, dj.compile(function, fullgraph=True)):
+        x = POSITIVE.clone().requires_grad_()
+        value, total = call(x)
+        value.backward()
+        found.append((x.grad.numpy(), total))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-5)
+    assert found[0][1] == pytest.approx(found[1][1])
+
+
+def test_a_number_asked_outside_of_loops_ends_the_graph() -> None:
+    report = dj.explain(lambda x: (x * 2).max().item() + 1)(POSITIVE)
+    assert report.graph_break_count == 1
