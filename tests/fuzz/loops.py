@@ -57,6 +57,16 @@ RARE = [
     "if len(out) > 20: $a = out[-1] * 0.5",
     "out.append(xs[$i % 7])",
 ]
+#: Of programs that ask tensors for numbers, and keep long lists.
+ASKING = [
+    "s += $a[1].item()", "s = float($a[0])", "r += int($a.argmax())", "s = $a.max().item() - s",
+    "lst.append(($a.max().item(), $i))", "out.append($a)", "$a = $a * s * 0.1",
+    "$a = $a * 0.5 + float($a[2])", "s, e = e, $a[3].item()", "r = ($a > 0.5).sum().item() - r",
+    "w[$i % 7, 1] = s", "$a = xs[r % 7] * 0.5", "e = s * 0.5 + e", "lst.append(s)",
+    "lst.append((r, e, $a))", "if $a[0].item() > 0.5: s = s * 0.5", "if s > e: e = s; r = $i",
+    "if s > 0.9: $a = $a * 0.5", "obj.seen.append($a[1].item())", "obj.seen.append(($a, $i))",
+    "if s > 1e3: break", "if r > 40: break", "w[r % 5] = $a", "q += (s > e) + 0", "lst.append($a)",
+]  # fmt: skip
 #: What a branch on data asks, and its forms.
 CONDITIONS = [
     "$a.sum() > 1.5", "$a[0] > 0.5", "$a[$i % 5] < $a[1]", "xs[$i % 7, 2] > 0.5 and $a[1] < 1",
@@ -124,19 +134,22 @@ def text(seed: int, varies: bool = False) -> str:
     """
     chosen = random.Random(seed)
 
+    asks = seed % 5 == 4 and not varies
+
     def statement(counter: str) -> str:
-        usual = COUNTED if varies else COMMON
+        usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
         return found.replace("$i", counter)
 
-    turns = chosen.choice([17, 18, 20, 23, 30])
+    turns = chosen.choice([20, 30, 80] if asks else [17, 18, 20, 23, 30])
     lines = [
         "k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0",
-        "w = dj.zeros((91, 5), dtype=dj.float64); v = w[4]",
+        f"w = dj.zeros(({max(91, 3 * turns + 1)}, 5), dtype=dj.float64); v = w[4]",
         "x = y = d; ys = w + 0.25",
     ]
+    lines += ["s = 0.5; e = float(1); r = 0"] * asks
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     head = chosen.choice(HEADS)
@@ -157,7 +170,7 @@ def text(seed: int, varies: bool = False) -> str:
     names = chosen.sample(
         ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x", "q"], chosen.randint(2, 5)
     )
-    names += ["u", "m", "n", "f"] * has_branches
+    names += ["u", "m", "n", "f"] * has_branches + ["s", "e", "r"] * asks
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
