@@ -46,11 +46,9 @@ from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like, new_array
 from dynajit.capture.python.tensors.counts import (
     compared_in_turn,
-    fits,
     handed_on,
-    held_number,
     is_number,
-    new_count,
+    selected_count,
 )
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.tensors.left_out import is_of_numbers
@@ -460,13 +458,10 @@ class _Branch:
         Raises:
             Differs: it may not fit an int64, or is not known to the graph.
         """
-        first, second = (held_number(self._executor, value) for value in (a, b))
-        if first is None or second is None or condition.device != CPU:
+        found = selected_count(self._executor, condition, a, b)
+        if found is None:
             raise Differs
-        found = TABLE.where(condition, first, second)
-        if not fits(self._executor, found):
-            raise Differs
-        return new_count(self._executor, self._recorder.new_tensor(found), a.python_type)
+        return found
 
     def _leaves_of(self, value: graph.Value) -> set[graph.Node]:
         """The nodes at which gradients that pass to a value end."""

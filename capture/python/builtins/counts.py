@@ -35,6 +35,7 @@ from dynajit.core.types.dtypes import float64
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import cast
+from dynajit.ops.calls.contents import require
 
 _ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
     "add": TABLE.add, "sub": TABLE.sub, "mul": TABLE.mul, "neg": TABLE.neg, "abs": TABLE.abs,
@@ -44,7 +45,8 @@ _OF_INTS: Final[dict[str, Callable[..., Any]]] = {
     **_ARITHMETIC, "and": TABLE.bitwise_and, "or": TABLE.bitwise_or, "xor": TABLE.bitwise_xor,
     "invert": TABLE.bitwise_not,
 }  # fmt: skip
-#: Operators by which Python divides, which refuses zero: the divisor is a literal.
+#: Operators by which Python divides, which refuses zero. The divisor is a literal, or that of a
+#: quotient of floats: then the launch refuses its values where it is zero.
 _DIVISIONS: Final[dict[str, Callable[..., Any]]] = {
     "truediv": TABLE.div, "floordiv": TABLE.floor_divide, "mod": TABLE.remainder
 }  # fmt: skip
@@ -80,6 +82,8 @@ def _compute(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
         held = [_as_float(machine, value, of_ints) for value in held]
     if not all(fits(machine, value) for value in held):
         raise _refused(name)
+    if name == "truediv" and not isinstance(operands[1], Constant):
+        require(TABLE.ne(held[1], 0))
     functions = _OF_INTS if kind is int else _ARITHMETIC
     function = functions.get(name) or _COMPARISONS.get(name) or _DIVISIONS[name]
     found = function(*held)
@@ -97,10 +101,10 @@ def _class_of(name: str, operands: list[Value]) -> Any:
     is_of_ints = kinds == {int}
     if name in _DIVISIONS:
         divisor = operands[1]
+        if name == "truediv":
+            return None if isinstance(divisor, Constant) and not divisor.value else float
         is_known = isinstance(divisor, Constant) and bool(divisor.value)
-        if not is_known or (name != "truediv" and not is_of_ints):
-            return None
-        return float if name == "truediv" else int
+        return int if is_known and is_of_ints else None
     if name in (_OF_INTS if is_of_ints else _ARITHMETIC):
         return int if is_of_ints else float
     if name not in _COMPARISONS:

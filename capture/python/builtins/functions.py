@@ -32,7 +32,13 @@ from dynajit.capture.python.iteration import iterate, refuse_many
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
 from dynajit.capture.python.tensors.arrays import selected_number
-from dynajit.capture.python.tensors.counts import asked_in_turns
+from dynajit.capture.python.tensors.counts import (
+    asked_in_turns,
+    held_number,
+    is_count,
+    is_number,
+    selected_count,
+)
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -311,6 +317,16 @@ def refuse_empty(machine: Machine, function: Any) -> None:
         raise_python(machine, ValueError, *error.args)
 
 
+def _selected(machine: Machine, verdict: Value, a: Value, b: Value) -> Value | None:
+    """`a` where a truth of the graph holds, else `b`; None: it is known, or they are no numbers."""
+    if not is_count(verdict):
+        return selected_number(machine, verdict, a, b)
+    if not is_number(a) or not is_number(b):
+        return None
+    held = held_number(machine, verdict)
+    return None if held is None else selected_count(machine, held, a, b)
+
+
 def _extremum(symbol: str, function: Any) -> Handler:
     name = function.__name__
 
@@ -334,9 +350,7 @@ def _extremum(symbol: str, function: Any) -> Handler:
                 best, best_key = item, measure
                 continue
             verdict = yield from machine.compare(symbol, measure, best_key)
-            either = (
-                None if has_key or best is None else selected_number(machine, verdict, item, best)
-            )
+            either = None if has_key or best is None else _selected(machine, verdict, item, best)
             if either is not None:
                 best = best_key = either
             elif (yield from truth(machine, verdict)):

@@ -154,6 +154,24 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
 
 
+def selected_count(
+    machine: Machine, condition: graph.Value, a: Value, b: Value
+) -> ObjectValue | None:
+    """The one of two numbers of a class that a truth of the graph selects, as one that it computes.
+
+    None: one is not known to the graph, or may not fit an int64.
+    """
+    if a.python_type is not b.python_type or condition.device is not CPU:
+        return None
+    first, second = held_number(machine, a), held_number(machine, b)
+    if first is None or second is None:
+        return None
+    found = TABLE.where(condition, first, second)
+    if not fits(machine, found):
+        return None
+    return new_count(machine, machine.recorder.new_tensor(found), a.python_type)
+
+
 def fits(machine: Machine, value: graph.Value) -> bool:
     """Whether an int of the graph is the one that Python has, however large that is.
 

@@ -340,10 +340,29 @@ def of_small_classes(x):
     return total
 
 
+def extremes(x):
+    low, high, places = float("inf"), -1e9, 0
+    for i in range(40):
+        x = x * 0.9 + 0.01 * i
+        low = min(low, x.min().item())
+        high = max(x.max().item(), high, 0.25)
+        places = max(places, int(x.argmax()))
+    return low, high, places
+
+
+def quotients(x):
+    total = 0.0
+    for _ in range(40):
+        x = x * 0.99
+        total += x.max().item() / x.min().item()
+        total += (x > 0.9).sum().item() / (x > 0.2).sum().item()
+    return total
+
+
 POSITIVE = dj.tensor([0.5, 1.5, 1.25, 0.75, 1.0])
 ASKED = [
     total_of, in_every_form, stops_early, keeps_the_best, decays, until_small,
-    while_an_item_is_large, stores, generates, asked_by_a_callee,
+    while_an_item_is_large, stores, generates, asked_by_a_callee, extremes, quotients,
 ]  # fmt: skip
 
 
@@ -440,6 +459,30 @@ def test_what_the_launch_cannot_compute_of_asked_numbers_is_left_to_python(funct
     expected = function(x)
     for _ in range(2):
         assert_same_to_rounding(expected, compiled(x))
+
+
+def test_a_quotient_by_zero_raises_in_the_turn_in_which_python_raises() -> None:
+    def function(x, log):
+        total = 0.0
+        for i in range(40):
+            log.append(i)
+            total += 1.0 / x.max().item()
+            x = x - x if i == 20 else x
+        return total
+
+    logs = []
+    for call in (function, dj.compile(function)):
+        logs.append([])
+        with pytest.raises(ZeroDivisionError, match="float division by zero"):
+            call(POSITIVE, logs[-1])
+    assert logs[0] == logs[1] and len(logs[0]) == 22
+
+
+@pytest.mark.parametrize("x", [POSITIVE * float("nan"), POSITIVE * 0])
+def test_extremes_of_asked_numbers_are_pythons(x) -> None:
+    """Which look at NaN in their order."""
+    found = dj.compile(extremes, fullgraph=True)(x)
+    assert repr(found) == repr(extremes(x))
 
 
 def test_a_number_that_a_turn_asks_for_passes_no_gradient() -> None:
