@@ -154,7 +154,7 @@ class Appended:
     def items(self, items: Sequence[Value], facts: "_Facts") -> tuple[Value, ...]:
         """What all turns append to a list."""
         return tuple(
-            [self._item(item, turn, facts) for turn in range(facts.count) for item in items]
+            [self.item(item, turn, facts) for turn in range(facts.count) for item in items]
         )
 
     def parts(self, item: Value, facts: "_Facts") -> list[Value | Run] | None:
@@ -170,7 +170,7 @@ class Appended:
         own = sorted(key[1] for key in facts.known if isinstance(key, tuple) and key[0] == identity)
         if behind + len(own) > MOST_ITEMS:
             return None
-        found: list[Value | Run] = [self._item(item, turn, facts) for turn in range(behind)]
+        found: list[Value | Run] = [self.item(item, turn, facts) for turn in range(behind)]
         stack, first, stop = facts.stacks[identity], 0, facts.count - behind
         for index in [*own, stop]:
             if index > first:
@@ -180,10 +180,10 @@ class Appended:
             first = index + 1
         return found
 
-    def _item(self, value: Value, turn: int, facts: "_Facts") -> Value:
+    def item(self, value: Value, turn: int, facts: "_Facts") -> Value:
         """What a turn appends."""
         if isinstance(value, TupleValue):
-            return TupleValue(tuple([self._item(item, turn, facts) for item in value.items]))
+            return TupleValue(tuple([self.item(item, turn, facts) for item in value.items]))
         if isinstance(value, Scalar) and id(value) in facts.each:
             return constant(facts.each[id(value)].at(turn))
         if not isinstance(value, HeapValue):
@@ -240,6 +240,21 @@ class _Unread:
         """See `heap.Unread`."""
         turns = self.appended.items(self.items, self.facts)
         return self.of_items((*self.before, *turns, *self.behind))
+
+    @property
+    def length(self) -> int | None:
+        """See `heap.Unread`."""
+        whole = len(self.before) + self.count * len(self.items) + len(self.behind)
+        return whole if self.is_known else None
+
+    def item(self, position: int) -> Value:
+        """See `heap.Unread`."""
+        if position < len(self.before):
+            return self.before[position]
+        turn, place = divmod(position - len(self.before), len(self.items))
+        if turn < self.count:
+            return self.appended.item(self.items[place], turn, self.facts)
+        return self.behind[position - len(self.before) - self.count * len(self.items)]
 
     def of_items(self, items: tuple[Value, ...]) -> Any:
         """See `heap.Unread`."""

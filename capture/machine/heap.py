@@ -73,6 +73,13 @@ class Unread(Protocol):
     def of_items(self, items: tuple[Any, ...]) -> Any:
         """Contents of other items, of the same form."""
 
+    @property
+    def length(self) -> int | None:
+        """How many items there are; None: that is not known."""
+
+    def item(self, position: int) -> Any:
+        """One of them, from the front."""
+
     def grown(self, items: tuple[Any, ...]) -> "Unread | None":
         """The contents with more behind them, of as many objects; None: they are to be made."""
 
@@ -89,12 +96,21 @@ class Unread(Protocol):
         """What it is where it is a number that turns compute ahead; None: it is no such one."""
 
 
+class _Ids:
+    """Ids that are kept for what contents allocate. Mutable: `next` goes up."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+
+
 class _Left:
     """Contents that nobody has asked for, and the ids that are kept for what they allocate."""
 
     __slots__ = ("contents", "ids")
 
-    def __init__(self, contents: Unread, ids: range) -> None:
+    def __init__(self, contents: Unread, ids: _Ids) -> None:
         self.contents, self.ids = contents, ids
 
 
@@ -203,7 +219,7 @@ class Heap:
         self._next = ids.stop
         self._journal.append((identity, self._contents.pop(identity)))
         self._journal.append((identity, _Reserved(ids)))
-        self._unread[identity] = _Left(contents, ids)
+        self._unread[identity] = _Left(contents, _Ids(ids.start))
 
     def unread_objects(self) -> list[tuple[int, Unread]]:
         """Ids and contents of objects that nobody has asked for what they were left with."""
@@ -220,16 +236,23 @@ class Heap:
         Raises:
             KeyError: there is no such object.
         """
-        made = self._contents[identity] = self._made(self._unread[identity])
+        left = self._unread[identity]
+        made = self._contents[identity] = self._made(left, left.contents.make)
         del self._unread[identity]
         return made
 
-    def _made(self, left: _Left) -> Any:
+    def read_item(self, identity: int, position: int) -> Any:
+        """One item of an unread list, from its front."""
+        left = self._unread[identity]
+        return self._made(left, lambda: left.contents.item(position))
+
+    def _made(self, left: _Left, make: Callable[[], Any]) -> Any:
         now = self._journal, self._next
-        self._journal, self._next = [], left.ids.start
+        self._journal, self._next = [], left.ids.next
         try:
-            return left.contents.make()
+            return make()
         finally:
+            left.ids.next = self._next
             self._journal, self._next = now
 
     def write(self, identity: int, contents: Any) -> None:
@@ -316,7 +339,8 @@ class Heap:
             if old is ABSENT:
                 made.add(identity)
             elif identity not in made and identity not in found and not isinstance(old, _Reserved):
-                found[identity] = self._made(old) if isinstance(old, _Left) else old
+                is_left = isinstance(old, _Left)
+                found[identity] = self._made(old, old.contents.make) if is_left else old
         return found
 
     def is_made_since(self, mark: int, identity: int) -> bool:

@@ -30,6 +30,7 @@ from dynajit.capture.python.basic import (
     unsupported,
 )
 from dynajit.capture.python.contents import (
+    chosen_items,
     dict_delete,
     dict_lookup,
     dict_store,
@@ -246,6 +247,12 @@ def _slice_of(part: Any) -> Any:
 def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps[Value]:
     empty: Any = () if isinstance(container, TupleValue) else []
     position = yield from to_index(machine, index, lambda i: empty[i], [index])
+    if isinstance(container, ListValue):
+        chosen = chosen_items(machine, container, position)
+        if isinstance(chosen, Value):
+            return chosen
+        if chosen is not None:
+            return new_list(machine, chosen)
     items = items_of(machine, container)
     found: Any
     try:

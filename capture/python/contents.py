@@ -74,11 +74,9 @@ def put(machine: Machine, entries: Entries, key: Value, item: Value, token: Any 
 
 def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
     """Items of a list; an existing one is read (and its length guarded) the first time."""
-    machine.recorder.use(value)
+    note_read(machine, value)
     contents = machine.heap[value.identity]
     existing = machine.recorder.existing(value)
-    for turn in machine.recorder.turns:
-        turn.asked.add(value.identity)
     if isinstance(contents, Collected):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "reading a list that each turn appends to")
     if contents is None or isinstance(contents, Grown):
@@ -93,6 +91,49 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
         )
     found: tuple[Value, ...] = contents
     return found
+
+
+def list_length(machine: Machine, value: ListValue) -> int:
+    """How many items a list has; one that nobody has read is not read for it."""
+    unread = machine.heap.unread(value.identity)
+    if unread is None or unread.length is None:
+        return len(list_items(machine, value))
+    note_read(machine, value)
+    return unread.length
+
+
+def chosen_items(
+    machine: Machine, value: ListValue, position: int | slice
+) -> Value | tuple[Value, ...] | None:
+    """An item, or a few, of a list that nobody has read, which are made alone.
+
+    None: there is no such one, they are many, or the list was read.
+    """
+    unread = machine.heap.unread(value.identity)
+    if unread is None or unread.length is None:
+        return None
+    places = range(unread.length)
+    if not isinstance(position, slice):
+        if not -len(places) <= position < len(places):
+            return None
+        note_read(machine, value)
+        one: Value = machine.heap.read_item(value.identity, places[position])
+        return one
+    if position.step == 0 or len(places[position]) > MOST_CHOSEN:
+        return None
+    note_read(machine, value)
+    return tuple([machine.heap.read_item(value.identity, place) for place in places[position]])
+
+
+def note_read(machine: Machine, value: ListValue) -> None:
+    """The program asks what a list holds."""
+    machine.recorder.use(value)
+    for turn in machine.recorder.turns:
+        turn.asked.add(value.identity)
+
+
+#: Items of a slice of a list that are made without the others.
+MOST_CHOSEN: Final = 8
 
 
 def _stored_items(machine: Machine, value: ListValue, existing: Any) -> tuple[Value, ...]:

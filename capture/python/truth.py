@@ -22,7 +22,7 @@ from dynajit.capture.python.basic import (
     type_of,
     unsupported,
 )
-from dynajit.capture.python.contents import dict_entries, list_items, set_entries
+from dynajit.capture.python.contents import dict_entries, list_length, set_entries
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import (
     DictValue,
@@ -77,7 +77,7 @@ def truth(machine: Machine, value: Value) -> Steps[bool]:
 def container_truth(machine: Machine, value: Any) -> bool:
     """Truth of a list, dict or set, without reading the items of one that was not read."""
     existing = machine.recorder.existing(value)
-    if machine.heap[value.identity] is None and existing is not None:
+    if existing is not None and _is_as_it_was(machine, value):
         machine.recorder.use(value)
         is_filled = native_length(value, existing) > 0
         base = machine.recorder.first_source(value)
@@ -208,19 +208,25 @@ def native_length(value: Any, existing: Any) -> int:
     return count
 
 
+def _is_as_it_was(machine: Machine, value: Any) -> bool:
+    """Whether nobody has read an object that existed, nor written to it."""
+    heap = machine.heap
+    return heap.unread(value.identity) is None and heap[value.identity] is None
+
+
 def length_of_container(machine: Machine, value: Any) -> int:
     """Number of items of a tuple, list, dict or set."""
     if isinstance(value, TupleValue):
         machine.recorder.use(value)
         return len(value.items)
     existing = machine.recorder.existing(value)
-    if machine.heap[value.identity] is None and existing is not None:
+    if existing is not None and _is_as_it_was(machine, value):
         machine.recorder.use(value)
         count = native_length(value, existing)
         machine.recorder.guard(machine.recorder.first_source(value), Kind.LENGTH, count, "length")
         return count
     if isinstance(value, ListValue):
-        return len(list_items(machine, value))
+        return list_length(machine, value)
     if isinstance(value, DictValue):
         return len(dict_entries(machine, value))
     return len(set_entries(machine, value))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.contents import list_items, note_read
 from dynajit.capture.tensors.rows import Run, joined_parts
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import Constant, Value, constant
@@ -72,10 +72,8 @@ def joined(
     whole = _alike(machine, parts, run, tensor_of)
     if whole is None:
         return None
+    note_read(machine, args[0])
     recorder = machine.recorder
-    recorder.use(args[0])
-    for turns in recorder.turns:
-        turns.asked.add(args[0].identity)
     made = joined_parts(recorder.builder, op, whole, dim.value % rank)
     return None if made is None else recorder.new_tensor(made)
 

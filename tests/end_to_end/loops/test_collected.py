@@ -420,6 +420,21 @@ def again(x, n):
     return total, kept
 
 
+def some_are_read(x, n):
+    kept, pairs = [x], []
+    for i in range(n):
+        x = x * 0.9
+        kept.append(x)
+        pairs.append((x, i))
+    last, pair = kept[-1], pairs[7]
+    kept[8] += 1
+    few = kept[5:9]
+    few[0] *= 2
+    if kept and pairs:
+        last = last + 1
+    return kept, pairs, last, pair, few, len(kept), len(pairs), kept[3] is pairs[2][0], kept[-n:][0]
+
+
 def grown_in_an_arm(x, n):
     kept = []
     for _ in range(n):
@@ -430,9 +445,18 @@ def grown_in_an_arm(x, n):
     return kept, sum(kept[-3:])
 
 
+def one_is_read(x, n):
+    kept = []
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    return kept, kept[3] + kept[-2], len(kept)
+
+
 LONG = [
     (logged, (X, 90)), (mixed, (X, 90)), (shared, (X, 90)), (itself, (X, 90)), (again, (X, 90)),
-    (grown_in_an_arm, (X, 90)), *((f, (*given[:-1], 90)) for f, given in COLLECTED),
+    (grown_in_an_arm, (X, 90)), (some_are_read, (X, 90)), (some_are_read, (X.numpy(), 90)),
+    *((f, (*given[:-1], 90)) for f, given in COLLECTED),
     (mixed, (X.numpy(), 90)), (shared, (X.numpy(), 90)), (again, (X.numpy(), 90)),
 ]  # fmt: skip
 
@@ -446,12 +470,28 @@ def test_long_lists_are_what_plain_python_leaves(function, args) -> None:
     assert_same(expected, compiled(*args))
 
 
-@pytest.mark.parametrize("function", [in_front, tuples, several, logged, mixed, not_handed_on])
+@pytest.mark.parametrize(
+    "function", [in_front, tuples, several, logged, mixed, not_handed_on, one_is_read]
+)
 def test_a_graph_does_not_grow_with_what_is_returned(function) -> None:
     """Neither by tensors nor by tuples of them and of numbers."""
     args = (X, X + 1) if function is several else (X,)
     few, many = (dj.explain(function)(*args, n).graphs[0] for n in (100, 1500))
     assert len(few.nodes) == len(many.nodes) and len(few.outputs) == len(many.outputs)
+
+
+def out_of_range(x, n):
+    kept = []
+    for _ in range(n):
+        x = x * 0.9
+        kept.append(x)
+    return kept[n + 1]
+
+
+def test_an_index_behind_a_long_list_is_refused() -> None:
+    for call in (out_of_range, dj.compile(out_of_range)):
+        with pytest.raises(IndexError, match="list index out of range"):
+            call(X, 90)
 
 
 def of_a_known_list(x, kept, n):
