@@ -24,11 +24,12 @@ from dynajit.capture.emit import nesting
 from dynajit.capture.emit.breaking import MakeResume
 from dynajit.capture.emit.plain_run import DEPTH, PlainRun, kept
 from dynajit.capture.guards import mortal
+from dynajit.capture.library import rows
 from dynajit.capture.places import reload, sources
 from dynajit.capture.region.region import Break, Raise, Region, Return
 from dynajit.capture.values.containers import SliceValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue, NativeMethod, PartialValue
-from dynajit.capture.values.objects import InstanceDictValue
+from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values.storage import STORAGE
 from dynajit.core.errors import InternalError
 from dynajit.core.types.device import Device
@@ -168,7 +169,16 @@ class Emitter:
         self.writer.append(operation, count, count * slots, 1)
 
     def build_of(self, kind: str, values: Sequence[Any]) -> None:
-        """Push capture values, and build a list or a tuple of them."""
+        """Push capture values, and build a list or a tuple of them.
+
+        Where what turns of a loop have appended is among them it is a list.
+        """
+        if any(isinstance(value, ObjectValue) and value.cls is rows.Turns for value in values):
+            self.call(rows.spread, functools.partial(self._build_of, "tuple", values))
+        else:
+            self._build_of(kind, values)
+
+    def _build_of(self, kind: str, values: Sequence[Any]) -> None:
         for value in values:
             self.load_value(value)
         self.build(kind, len(values))

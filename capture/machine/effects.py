@@ -11,7 +11,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar
 
-from dynajit.capture.library import rows
 from dynajit.capture.places import sources
 from dynajit.capture.values.containers import (
     EVERY_KEY,
@@ -51,14 +50,6 @@ class Effect:
         raise NotImplementedError
 
 
-def push_items(emitter: Any, kind: str, items: tuple[Value, ...]) -> None:
-    """Push a list or a tuple of items, those of turns among them (`capture.library.rows`)."""
-    if any(isinstance(item, ObjectValue) and item.cls is rows.Turns for item in items):
-        emitter.call(rows.spread, functools.partial(emitter.build_of, "tuple", items))
-    else:
-        emitter.build_of(kind, items)
-
-
 @record
 class ListEffect(Effect):
     """`target[:] = items`."""
@@ -71,7 +62,7 @@ class ListEffect(Effect):
         return [self.target, *self.items]
 
     def replay(self, emitter: Any) -> None:
-        items = functools.partial(push_items, emitter, "list", self.items)
+        items = functools.partial(emitter.build_of, "list", self.items)
         if isinstance(self.target, ListStorage):
             push = functools.partial(emitter.load_value, self.target)
             whole = functools.partial(emitter.load_constant, slice(None))
@@ -91,7 +82,7 @@ class GrowEffect(ListEffect):
     grow: ClassVar[Any] = list.extend
 
     def replay(self, emitter: Any) -> None:
-        items = functools.partial(push_items, emitter, "tuple", self.items)
+        items = functools.partial(emitter.build_of, "tuple", self.items)
         emitter.call(type(self).grow, lambda: emitter.load_value(self.target), items)
         emitter.pop()
 
@@ -101,7 +92,7 @@ class DequeEffect(ListEffect):
     """The items of a deque. That others take their places, what goes over it does not notice."""
 
     def replay(self, emitter: Any) -> None:
-        items = functools.partial(push_items, emitter, "list", self.items)
+        items = functools.partial(emitter.build_of, "list", self.items)
         emitter.call(_refill, functools.partial(emitter.load_value, self.target), items)
         emitter.pop()
 

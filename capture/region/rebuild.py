@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dynajit.capture.machine import suspended
-from dynajit.capture.machine.effects import field_access, push_items
+from dynajit.capture.machine.effects import field_access
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.python.exceptions_in_c import native_class
 from dynajit.capture.python.objects.rebuild_storage import make_with_storage
@@ -337,7 +337,7 @@ class Rebuilder:
         self.call(emitter, slice, value.start, value.stop, value.step)
 
     def _list(self, value: ListValue, emitter: Any) -> None:
-        push_items(emitter, "list", self.heap[value.identity])
+        emitter.build_of("list", self.heap[value.identity])
 
     def _dict(self, value: DictValue, emitter: Any) -> None:
         entries = self.heap[value.identity]

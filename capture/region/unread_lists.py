@@ -31,15 +31,15 @@ def settle_unread(machine: Machine) -> None:
     Where one is read, others that hold the same tensors have them from there: those are read first.
     """
     heap, settled = machine.heap, _Settled(machine)
-    while True:
-        found = [(key, unread, settled.contents(unread)) for key, unread in heap.unread_objects()]
-        read = [key for key, _, contents in found if contents is None]
-        if not read:
-            break
+    is_settled = False
+    while not is_settled:
+        found = [(key, settled.contents(unread)) for key, unread in heap.unread_objects()]
+        read = [key for key, contents in found if contents is None]
         for key in read:
             heap[key]
-    for key, unread, contents in found:
-        heap.settle(key, unread.of_items(contents))
+        is_settled = not read
+    for key, contents in found:
+        heap.settle(key, contents)
 
 
 class _Settled:
@@ -49,8 +49,8 @@ class _Settled:
         self._machine = machine
         self._rows: dict[Any, ObjectValue] = {}
 
-    def contents(self, unread: Unread) -> tuple[Value, ...] | None:
-        """What a list holds; None: it is read, item by item."""
+    def contents(self, unread: Unread) -> Any:
+        """Contents of a list; None: it is read, item by item."""
         if unread.count * len(unread.items) < FEWEST_ROWS:
             return None
         if not all(map(self._is_simple, (*unread.before, *unread.behind))):
@@ -58,7 +58,8 @@ class _Settled:
         columns = self._columns(unread, unread.items)
         if columns is None:
             return None
-        return (*unread.before, self._new(rows.Turns, columns=columns), *unread.behind)
+        turns = self._new(rows.Turns, columns=columns)
+        return unread.of_items((*unread.before, turns, *unread.behind))
 
     def _is_simple(self, item: Value) -> bool:
         """Whether an item is no container, which might hold the list."""
