@@ -1,9 +1,11 @@
 """Options of the whole test suite."""
 
 import gc
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -60,9 +62,18 @@ def _keep_what_is_there() -> None:
 
 
 @pytest.fixture(scope="session")
-def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One cache folder for the whole run: equal kernels compile once."""
-    return tmp_path_factory.mktemp("kernels")
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache folder for the whole run: equal kernels compile once.
+
+    `DYNAJIT_TEST_KERNELS` names a folder of kernels that runs share, whatever Python they are of: a
+    kernel's name there is a checksum of its text, its compiler and the flags. What Pythons make
+    each for themselves, the texts, is made in every run, and kept in this run's folder.
+    """
+    folder = tmp_path_factory.mktemp("cache")
+    if shared := os.environ.get("DYNAJIT_TEST_KERNELS"):
+        Path(shared).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "kernels").symlink_to(Path(shared).absolute(), target_is_directory=True)
+    return folder
 
 
 @pytest.fixture
