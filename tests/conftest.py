@@ -65,14 +65,15 @@ def _keep_what_is_there() -> None:
 def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache folder for the whole run: equal kernels compile once.
 
-    `DYNAJIT_TEST_KERNELS` names a folder of kernels that runs share, whatever Python they are of: a
-    kernel's name there is a checksum of its text, its compiler and the flags. What Pythons make
-    each for themselves, the texts, is made in every run, and kept in this run's folder.
+    `DYNAJIT_TEST_KERNELS` names a folder whose `kernels` runs share, whatever Python they are of: a
+    kernel's name is a checksum of its text, its compiler and the flags. Texts are made in each run,
+    and what else is kept of graphs stays in this run's folder.
     """
     folder = tmp_path_factory.mktemp("cache")
     if shared := os.environ.get("DYNAJIT_TEST_KERNELS"):
-        Path(shared).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / "kernels").symlink_to(Path(shared).absolute(), target_is_directory=True)
+        kernels = Path(shared).absolute() / "kernels"
+        kernels.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "kernels").symlink_to(kernels, target_is_directory=True)
     return folder
 
 

@@ -52,7 +52,12 @@ def _gpu() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stand-in for the driver and its images are compiled, once per run."""
+    """Where the stand-in for the driver and its images are compiled, once per run, or once for all
+    runs that share kernels: their names are checksums of all that they are made of."""
+    if shared := os.environ.get("DYNAJIT_TEST_KERNELS"):
+        folder = Path(shared).absolute() / "stand_in"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
     return tmp_path_factory.mktemp("driver")
 
 
@@ -93,8 +98,14 @@ def second_device(_gpu: None) -> str:
     return "cuda:1"
 
 
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for the whole run."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def kernel_cache(driver_folder: Path) -> Iterator[None]:
+def kernel_cache(cache_folder: Path) -> Iterator[None]:
     """Kernels of tests stay out of the user's cache."""
-    with config.override(cache_dir=driver_folder / "cache"):
+    with config.override(cache_dir=cache_folder):
         yield
