@@ -51,14 +51,14 @@ def _gpu() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stand-in for the driver and its images are compiled, once per run, or once for all
-    runs that share kernels: their names are checksums of all that they are made of."""
-    if shared := os.environ.get("DYNAJIT_TEST_KERNELS"):
-        folder = Path(shared).absolute() / "stand_in"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
-    return tmp_path_factory.mktemp("driver")
+def driver_folder(tmp_path_factory: pytest.TempPathFactory, shared_folder: Path | None) -> Path:
+    """Where the stand-in for the driver and its images are compiled, once per run, or for all runs
+    that share what they compile: names are checksums of all that a file is made of."""
+    if shared_folder is None:
+        return tmp_path_factory.mktemp("driver")
+    folder = shared_folder / "stand_in"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
