@@ -22,6 +22,8 @@ from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
 from dynajit.ops.table import dispatch
 
+pytestmark = pytest.mark.one_python
+
 S0, S1, S2 = (symbol(f"s{k}", 2) for k in range(3))
 SIZES = (2, 3, 7, 8, 16, 33, 64, 257, 1000)
 PAIRS = ((2, 2), (3, 7), (7, 3), (8, 64), (64, 8), (17, 300), (1000, 33), (33, 1000), (2, 9001))
