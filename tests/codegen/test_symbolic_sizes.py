@@ -5,6 +5,7 @@ The referee is the interpreter on the graph of the same function at the size in 
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,9 @@ class Case:
 
 
 @pytest.fixture
-def compiled(codegen: Any, monkeypatch: Any) -> Any:
-    """`compiled(function, *types)`: a case, whose program is native and compiled once."""
+def compiled(codegen: Any, monkeypatch: Any, tmp_path: Path) -> Any:
+    """`compiled(function, *types)`: a case, whose program is native and compiled once, since nobody
+    has compiled it before."""
     calls = []
     building = toolchain.building
 
@@ -97,7 +99,8 @@ def compiled(codegen: Any, monkeypatch: Any) -> Any:
         assert case.program.kernels, case.program.explain
         return case
 
-    yield make
+    with config.override(cache_dir=tmp_path):
+        yield make
     assert len(calls) == (0 if codegen.is_cuda else 1)
 
 
