@@ -110,9 +110,12 @@ $(VENV)/.made:
 	$(PIP) install 'setuptools>=77' wheel 'numpy>=2.0'
 	@touch $@
 
-# The editable install also compiles the C extensions; it runs again when a C source changes.
+# The editable install also compiles the C extensions; it runs again when a C source changes. Bytecode
+# is there from the beginning: with PYTHONDONTWRITEBYTECODE in the environment, each of the hundreds of
+# processes that tests start would compile what it imports, for a second and more.
 $(VENV)/.built: $(VENV)/.made $(SOURCES)
 	$(PIP) install --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q dynajit eager capture codegen benchmarks tests/support
 	@touch $@
 
 # What an extra of pyproject.toml needs; the package itself would be compiled again.

@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -24,11 +25,13 @@ def pytest_addoption(parser: Any) -> None:
     """`--cpython all`: every one of CPython's own test files under capture, in every mode;
     `--cuda all`: CUDA text in every dtype and for every architecture;
     `--resources FILE`: what kernels take of GPUs, where `--cuda all` compiles them;
-    `--target cuda`: tests of kernels (tests/codegen) run their graphs as CUDA on the emulator."""
+    `--target cuda`: tests of kernels (tests/codegen) run their graphs as CUDA on the emulator;
+    `--kernels FOLDER`: what is compiled is shared with other runs, whatever Python they are of."""
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
     parser.addoption("--cuda", choices=("fast", "all"), default="fast")
     parser.addoption("--resources")
     parser.addoption("--target", choices=("c", "cuda"), default="c")
+    parser.addoption("--kernels", type=Path)
 
 
 def pytest_collection_finish() -> None:
@@ -60,9 +63,25 @@ def _keep_what_is_there() -> None:
 
 
 @pytest.fixture(scope="session")
-def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One cache folder for the whole run: equal kernels compile once."""
-    return tmp_path_factory.mktemp("kernels")
+def shared_folder(pytestconfig: pytest.Config) -> Path | None:
+    """The folder of what runs share, where `--kernels` names one."""
+    folder: Path | None = pytestconfig.getoption("kernels")
+    return None if folder is None else folder.absolute()
+
+
+@pytest.fixture(scope="session")
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory, shared_folder: Path | None) -> Path:
+    """One cache folder for the whole run: equal kernels compile once.
+
+    Kernels may lie where other runs look for them: a kernel's name is a checksum of its text, its
+    compiler and the flags. Texts are made in every run, and what is kept of graphs is its own.
+    """
+    folder = tmp_path_factory.mktemp("cache")
+    if shared_folder is not None:
+        kernels = shared_folder / "kernels"
+        kernels.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "kernels").symlink_to(kernels, target_is_directory=True)
+    return folder
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ import anything, so a violation is found even in code that no test runs.
 """
 
 import ast
+import functools
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.one_python
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = {"eager": "dynajit.eager", "capture": "dynajit.capture", "codegen": "dynajit.codegen"}
@@ -122,12 +125,13 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield f"{node.module}.{alias.name}", node.lineno
 
 
-def modules_imported(path: Path) -> set[str]:
+@functools.cache
+def modules_imported(path: Path) -> frozenset[str]:
     """Our modules that a file needs to load; `from package import module` is the module alone.
 
     Imports under `if TYPE_CHECKING:` name types and load nothing, so they make no cycle.
     """
-    found = set()
+    found = set[str]()
     tree = ast.parse(path.read_text())
     typing_only = {
         node
@@ -147,7 +151,7 @@ def modules_imported(path: Path) -> set[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole in MODULES else str(node.module))
-    return found & MODULES
+    return frozenset(found & MODULES)
 
 
 FILES = list(source_files())

@@ -32,12 +32,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason="it looks at C"))
 
 
-@pytest.fixture(scope="session")
-def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """One cache folder for the whole run: equal kernels compile once."""
-    return tmp_path_factory.mktemp("kernel-cache")
-
-
 @pytest.fixture(autouse=True)
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--target cuda`, programs are CUDA units on the emulator."""

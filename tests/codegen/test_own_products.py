@@ -14,7 +14,7 @@ from dynajit.codegen.run import blas
 from dynajit.core.arrays import _products
 from dynajit.ops import TABLE as ops
 
-pytestmark = pytest.mark.c_only
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 SETS = sorted(_products.addresses())
 DTYPES = (np.float32, np.float64)

@@ -5,6 +5,7 @@ The referee is the interpreter on the graph of the same function at the size in 
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
 from dynajit.ops.table import dispatch
+
+pytestmark = pytest.mark.one_python
 
 S0, S1, S2 = (symbol(f"s{k}", 2) for k in range(3))
 SIZES = (2, 3, 7, 8, 16, 33, 64, 257, 1000)
@@ -78,8 +81,9 @@ class Case:
 
 
 @pytest.fixture
-def compiled(codegen: Any, monkeypatch: Any) -> Any:
-    """`compiled(function, *types)`: a case, whose program is native and compiled once."""
+def compiled(codegen: Any, monkeypatch: Any, tmp_path: Path) -> Any:
+    """`compiled(function, *types)`: a case, whose program is native and compiled once, since nobody
+    has compiled it before."""
     calls = []
     building = toolchain.building
 
@@ -95,7 +99,8 @@ def compiled(codegen: Any, monkeypatch: Any) -> Any:
         assert case.program.kernels, case.program.explain
         return case
 
-    yield make
+    with config.override(cache_dir=tmp_path):
+        yield make
     assert len(calls) == (0 if codegen.is_cuda else 1)
 
 

@@ -103,6 +103,7 @@ def _arguments(graph: Graph, seed: int) -> list[Any]:
     return found
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("shape", [SMALL, CHUNKED])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_loops_give_what_their_rows_give(seed: int, shape: tuple[int, ...]) -> None:

@@ -51,9 +51,14 @@ def _gpu() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def driver_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stand-in for the driver and its images are compiled, once per run."""
-    return tmp_path_factory.mktemp("driver")
+def driver_folder(tmp_path_factory: pytest.TempPathFactory, shared_folder: Path | None) -> Path:
+    """Where the stand-in for the driver and its images are compiled, once per run, or for all runs
+    that share what they compile: names are checksums of all that a file is made of."""
+    if shared_folder is None:
+        return tmp_path_factory.mktemp("driver")
+    folder = shared_folder / "stand_in"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +98,14 @@ def second_device(_gpu: None) -> str:
     return "cuda:1"
 
 
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for the whole run."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def kernel_cache(driver_folder: Path) -> Iterator[None]:
+def kernel_cache(cache_folder: Path) -> Iterator[None]:
     """Kernels of tests stay out of the user's cache."""
-    with config.override(cache_dir=driver_folder / "cache"):
+    with config.override(cache_dir=cache_folder):
         yield

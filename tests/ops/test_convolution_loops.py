@@ -58,6 +58,7 @@ def test_one_image_has_the_bits_that_it_has_among_many(channels: int, stride: in
     assert alone.tobytes() == among[:1].tobytes()
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", range(len(CASES)))
@@ -79,6 +80,7 @@ def test_eager_and_compiled_convolutions_have_the_same_bits(
         assert eager.tobytes() == compiled.tobytes()
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_transposed_ones_too(dtype: Any) -> None:
     x, weight, bias = drawn((2, 18, 6, 5), (18, 7, 3, 3), dtype)

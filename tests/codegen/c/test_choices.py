@@ -5,7 +5,7 @@ import pytest
 
 import dynajit as dj
 
-pytestmark = pytest.mark.c_only
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 FLOATS = (np.float32, np.float64, np.float16)
 

@@ -5,7 +5,7 @@ import pytest
 
 import dynajit as dj
 
-pytestmark = pytest.mark.c_only
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 DTYPES = (np.float32, np.float64, np.int32, np.int64)
 COLUMNS = (128, 129, 255, 256, 1000)

@@ -23,6 +23,8 @@ from dynajit.ir.nests import (
     scratch_slot,
 )
 
+pytestmark = pytest.mark.one_python
+
 REFUSED = object()
 
 

@@ -7,6 +7,8 @@ import pytest
 
 import dynajit as dj
 
+pytestmark = pytest.mark.one_python
+
 
 @pytest.mark.parametrize(
     "reader",

@@ -34,7 +34,9 @@ def library(folder: Path) -> Path:
     content = "".join(source.read_text() for source in sources)
     made = folder / f"driver-{_digest(content)}.so"
     if not made.exists():
-        _link(made, "-std=c++17", "-O1", "-fPIC", "-pthread", str(sources[0]), "-ldl")
+        flags = ("-std=c++17", "-O1", "-fPIC", "-pthread", str(sources[0]), "-ldl")
+        with _appearing(made) as partial:
+            _run("g++", "-shared", "-o", str(partial), *flags)
     return made
 
 
@@ -49,26 +51,31 @@ def image(text: str, folder: Path, checked: bool = True) -> bytes:
     entries = KERNEL.findall(text)
     exports = "\n".join(f"DJ_EMULATE({name})" for name in entries)
     table = "".join(f"    STAND_IN_KERNEL({name}),\n" for name in entries)
-    source = (
-        f'#include "{emulated.EMULATOR}"\n{text}\n{exports}\n#include "{HERE / "image.h"}"\n'
+    end = (
+        f'{exports}\n#include "{HERE / "image.h"}"\n'
         f"STAND_IN_TABLE const stand_in::Kernel stand_in_kernels[] = {{\n{table}    {{}},\n}};\n"
     )
     flags = (*emulated.FLAGS, *(emulated.CHECKED if checked else ()))
-    made = folder / f"image-{_digest(source, emulated.EMULATOR.read_text(), *flags)}.so"
+    headers = (emulated.EMULATOR, HERE / "image.h", HERE / "image_table.h")
+    read = (header.read_text() for header in headers)
+    made = folder / f"image-{_digest(text, end, *read, *flags)}.so"
     if not made.exists():
+        head, rest = emulated.read_ahead(text, flags)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             text_file, object_file = Path(scratch) / "image.cpp", Path(scratch) / "image.o"
-            text_file.write_text(source)
-            _run("g++", *flags, "-c", "-o", str(object_file), str(text_file))
-            # Not by the flags above: the emulator answers the sanitizer's calls.
-            _link(made, str(object_file))
+            text_file.write_text(f"{rest}\n{end}")
+            _run("g++", *flags, *head, "-c", "-o", str(object_file), str(text_file))
+            with _appearing(made) as partial:
+                _run(*emulated.linking(partial, object_file))
     return made.read_bytes()
 
 
-def _link(made: Path, *inputs: str) -> None:
-    """A shared object that appears at once, also where several processes make it."""
+@contextmanager
+def _appearing(made: Path) -> Iterator[Path]:
+    """A file that is there at once and whole, also where several processes make it: its name
+    within the block."""
     with tempfile.NamedTemporaryFile(dir=made.parent, suffix=".so", delete=False) as partial:
-        _run("g++", "-shared", "-o", partial.name, *inputs)
+        yield Path(partial.name)
     Path(partial.name).rename(made)
 
 

@@ -82,16 +82,31 @@ def build(source: str, entries: Sequence[str], folder: Path, checked: bool = Tru
     text, library = folder / "unit.cpp", folder / "unit.so"
     level = "-O1" if any(name in source for name in HEAVY) else "-O0"
     flags = (*FLAGS, level, *(CHECKED if checked else ()))
-    head = _head(flags)
-    text.write_text(f"{source.replace(cuda_text.prelude(), '', 1)}\n{exports}\n")
+    head, rest = read_ahead(source, flags)
+    text.write_text(f"{rest}\n{exports}\n")
     made = folder / "unit.o"
-    command = ["g++", *flags, "-include", str(head), "-c", "-o", str(made), str(text)]
+    command = ["g++", *flags, *head, "-c", "-o", str(made), str(text)]
     subprocess.run(command, check=True)
-    # Not by the flags above: they would load the sanitizer, whose calls the emulator answers.
-    linker = ["gcc", "-shared", "-nostdlib", "-fno-use-linker-plugin"]
-    subprocess.run([*linker, "-o", str(library), str(made), "-lm", "-lc", "-lgcc"], check=True)
+    subprocess.run(linking(library, made), check=True)
     made.unlink()
     return library
+
+
+def linking(library: Path, made: Path) -> list[str]:
+    """The command that makes a library of what g++ made: not by the flags for that, which would
+    load the sanitizer, whose calls the emulator answers."""
+    linker = ["gcc", "-shared", "-nostdlib", "-fno-use-linker-plugin"]
+    return [*linker, "-o", str(library), str(made), "-lm", "-lc", "-lgcc"]
+
+
+def read_ahead(source: str, flags: tuple[str, ...]) -> tuple[tuple[str, str], str]:
+    """The options by which g++ takes the emulator and the prelude, and a unit without these.
+
+    Args:
+        source: a whole unit.
+        flags: that it is compiled with.
+    """
+    return ("-include", str(_head(flags))), source.replace(cuda_text.prelude(), "", 1)
 
 
 @functools.cache
