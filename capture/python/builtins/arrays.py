@@ -48,7 +48,9 @@ from dynajit.capture.python.tensors.counts import (
     as_index,
     as_stored,
     asked_in_turns,
+    fits,
     handed_on,
+    held_number,
     is_count,
     place_in_turn,
 )
@@ -112,11 +114,25 @@ def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Va
         if _is_data(machine, value, name):
             raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of a list of the caller's")
         items = [_as_tensors(machine, item, name, given) for item in list_items(machine, value)]
+        if name in _JOINERS:
+            items = [_as_element(machine, item) for item in items]
         return new_list(machine, items)
     if isinstance(value, SliceValue):
         parts = (value.start, value.stop, value.step)
         return SliceValue(*(_as_tensors(machine, part, name, given) for part in parts))
     return value
+
+
+def _as_element(machine: Machine, item: Value) -> Value:
+    """An item of a list that NumPy makes an array of: a number that differs between turns of a
+    loop, or that the launch computes, is one of int64 or float64."""
+    if not is_of_a_turn(item) and not is_count(item):
+        return item
+    held = held_number(machine, item)
+    if held is None or not fits(machine, held):
+        return item
+    made: TensorValue = machine.recorder.new_tensor(held)
+    return made
 
 
 def _is_data(machine: Machine, value: ListValue, name: str) -> bool:
@@ -195,6 +211,9 @@ MOST_DIMS: Final = 8
 _MAKERS: Final = frozenset(
     {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"}
 )
+
+#: Functions that make arrays of lists in what they are given, and join them.
+_JOINERS: Final = _MAKERS | {"concatenate", "stack", "hstack", "vstack", "append", "column_stack"}
 
 #: Tensor -> the array that it stands for in a call.
 Given: TypeAlias = dict[int, ObjectValue]
