@@ -28,6 +28,8 @@ from dynajit.capture.execution.tried_turns import (
     Differs,
     Tried,
     body_of,
+    elements_in,
+    is_leaf,
     is_new,
     is_number,
     is_plain,
@@ -53,6 +55,7 @@ from dynajit.capture.python.tensors.counts import (
     like,
     new_count,
 )
+from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
@@ -384,6 +387,7 @@ class _Turn(Tried):
         self._tensors.clear()
         self._numbers.clear()
         self._changed.clear()
+        self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
         self._turns.clear()
 
@@ -408,6 +412,7 @@ class _Turn(Tried):
                 continue
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
+                self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
             elif is_number(old) and is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
@@ -446,7 +451,7 @@ class _Turn(Tried):
         """
         first = self._start.locals[name]
         if not _is_float(first) and not (name in self._late and is_literal(first)):
-            return value_in(self._recorder, self._tensors[name][0])
+            return elements_in(self._recorder, self._tensors[name][0])
         found = held_number(self._executor, first)
         if found is None:
             raise Differs
@@ -526,7 +531,9 @@ class _Turn(Tried):
         memories.check_costs(taken)
         after += memories.after()
         rows = [*collected.values(), *memories.rows()]
-        stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
+        if self.hands_leaves_on and any(map(self._builder.node_needs_gradient, (*after, *rows))):
+            raise Differs  # a gradient would pass to leaves of all turns
+        stands = [elements_in(self._recorder, self._tensors[name][1]).node for name in kept]
         stands += memories.stands()
         body, fixed = body_of(
             self._builder.name, taken, inputs, stands, [*after, *rows], memories.changes()
@@ -556,8 +563,10 @@ class _Turn(Tried):
 
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
-        made = self._recorder.new_tensor(result)
-        return like(self._executor, self._start.locals[name], made)
+        made, first = self._recorder.new_tensor(result), self._start.locals[name]
+        if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
+            make_leaf(self._recorder, made)
+        return like(self._executor, first, made)
 
     def _ints(
         self, kept: Sequence[str], stands: Sequence[graph.Node], results: Sequence[graph.Value]

@@ -15,7 +15,9 @@ from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
+from dynajit.capture.tensors.backward import Tape
 from dynajit.capture.tensors.intervals import ints_in
+from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import Turns
 from dynajit.capture.values.containers import (
     HeapValue,
@@ -151,6 +153,8 @@ class Tried:
 
     #: Whether gradients may pass.
     differentiable: ClassVar[bool] = False
+    #: Whether gradients end at what turns hand on, within the turn.
+    hands_leaves_on: bool = False
     #: Whether variables in cells may change: they are among the locals here.
     follows_cells: ClassVar[bool] = False
 
@@ -184,13 +188,15 @@ class Tried:
         Args:
             needs_gradient: it does although the other one may not.
         """
-        held = value_in(self._recorder, value)
+        held = elements_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
         given = self._stand_ins.add(name, kind)
         needs = needs_gradient or self._builder.needs_gradient(held)
         self._builder.note_gradient(given, needs)
         made = self._recorder.new_tensor(given)
         self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
+        if is_leaf(self._recorder, value):
+            make_leaf(self._recorder, made)
         return made
 
     def _stand_in_of_number(self, kind: type) -> TensorValue:
@@ -264,8 +270,16 @@ class Tried:
         known = self._followed()
         for identity, old in heap.written_since(self._mark.heap).items():
             is_same = heap[identity] is old or identity in known
-            if not is_same and not is_read_again(old, heap[identity]):
+            if is_same or is_read_again(old, heap[identity]):
+                continue
+            if identity != recorder.tape_id or not self._has_run_own_backward(old, heap[identity]):
                 raise Differs
+
+    def _has_run_own_backward(self, before: Tape, now: Tape) -> bool:
+        """Whether backward has run from nothing but what the turn has made."""
+        own = set(self._builder.nodes[self._mark.nodes[1] :])
+        is_same = now.hooks == before.hooks and now.retained == before.retained
+        return self.hands_leaves_on and is_same and now.spent - before.spent <= own
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""
@@ -298,8 +312,10 @@ class Tried:
             if after.identity not in stands and not is_new(recorder, after, self._mark, stands):
                 raise Differs
             place = heap[after.identity].memory or after.identity
-            held, wanted = value_in(recorder, after), value_in(recorder, stand)
+            held, wanted = elements_in(recorder, after), elements_in(recorder, stand)
             if place in seen or not is_like(held.type, wanted.type):
+                raise Differs
+            if is_leaf(recorder, after) is not is_leaf(recorder, stand):
                 raise Differs
             if not is_plain(recorder, after, self.differentiable):
                 raise Differs
@@ -343,7 +359,7 @@ class Tried:
         passes = any(map(builder.node_needs_gradient, taken))
         if passes and not self.differentiable:
             raise Differs
-        if any(node in builder.leaves for node in taken):
+        if any(node in builder.leaves for node in taken) and not self.hands_leaves_on:
             raise Differs
         for node in {*taken, *outer}:
             kind = node.type
@@ -393,11 +409,35 @@ def value_in(recorder: Any, value: TensorValue) -> graph.Value:
     return found
 
 
+def is_leaf(recorder: Any, value: TensorValue) -> bool:
+    """Whether the captured code has made a leaf of a tensor, which requires a gradient."""
+    contents: TensorContents = recorder.heap[value.identity]
+    return contents.is_new_leaf
+
+
+def elements_in(recorder: Any, value: TensorValue) -> graph.Value:
+    """What a tensor holds, a leaf without the gradient that ends there.
+
+    Raises:
+        Differs: a leaf was written to.
+    """
+    held = value_in(recorder, value)
+    if not is_leaf(recorder, value):
+        return held
+    made_of = held.node.args[0] if held.node in recorder.builder.leaves else None
+    if not isinstance(made_of, graph.Node):
+        raise Differs
+    return graph.Value(recorder.builder, made_of)
+
+
 def is_plain(recorder: Any, value: TensorValue, may_need_gradient: bool = False) -> bool:
-    """Whether a tensor is its elements, and nothing else: row-major, perhaps with a gradient."""
+    """Whether a tensor is its elements, and nothing else: row-major, perhaps with a gradient, which
+    may end there."""
     contents: TensorContents = recorder.heap[value.identity]
     is_special = contents.attributes or contents.has_new_data
-    if value.cls is not Tensor or is_special or contents.is_new_leaf or contents.is_frozen:
+    if value.cls is not Tensor or is_special or contents.is_frozen:
+        return False
+    if contents.is_new_leaf and not may_need_gradient:
         return False
     held = value_in(recorder, value)
     builder = recorder.builder

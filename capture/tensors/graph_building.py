@@ -105,6 +105,8 @@ class Builder(graph.Builder):
         """
         taken = self._nodes[mark[1] :]
         del self._nodes[mark[1] :]
+        for node in taken:
+            self.leaves.pop(node, None)
         self._placeholders = [node for node in self._placeholders if node not in stand_ins]
         return taken
 

@@ -519,3 +519,131 @@ def test_what_does_not_lead_to_the_loss_has_no_gradient() -> None:
         made, kept = leaves(args)
         by_rows(step)(*made)
         assert_close(expected[1:], [x.grad for x in kept])
+
+
+# ---------------------------------------------------------------------------------------------
+# gradients that end in each turn, at tensors that turns hand on
+
+
+def leaf(x):
+    return x.detach().requires_grad_(True)
+
+
+def loss_of_batch(w, batch, target):
+    return ((batch @ w - target) ** 2).mean()
+
+
+def trained(batches, targets, w):
+    w, total, losses = w.clone().requires_grad_(True), 0.0, []
+    for k in range(batches.shape[0]):
+        loss = loss_of_batch(w, batches[k], targets[k])
+        (slope,) = dj.autograd.grad(loss, w)
+        total += loss.item()
+        losses.append(loss.detach())
+        w = (w - 0.1 * slope).detach().requires_grad_(True)
+    return w, total, dj.stack(losses)
+
+
+def trained_with_momentum(batches, targets, w):
+    w, offset, speed = leaf(w), leaf(dj.zeros(1, dtype=w.dtype)), dj.zeros_like(w)
+    for k in range(batches.shape[0]):
+        loss = loss_of_batch(w, dj.tanh(batches[k]), targets[k] - offset)
+        slope, other = dj.autograd.grad(loss, (w, offset))
+        speed = 0.9 * speed + slope
+        w, offset = leaf(w - 0.1 * speed), leaf(offset - 0.1 * other)
+    return w, offset, speed
+
+
+def differentiated_afterwards(batches, targets, w):
+    w = leaf(w)
+    for k in range(batches.shape[0]):
+        (slope,) = dj.autograd.grad(loss_of_batch(w, batches[k], targets[k]), w)
+        w = leaf(w - 0.1 * slope)
+    (slope,) = dj.autograd.grad((w**3).sum(), w)
+    return w, slope
+
+
+def beside_another_gradient(batches, targets, w):
+    given, w = w * 1.0, leaf(w)
+    for k in range(batches.shape[0]):
+        (slope,) = dj.autograd.grad(loss_of_batch(w, batches[k], targets[k]), w)
+        w = leaf(w - 0.1 * slope)
+        given = dj.tanh(given * 0.9)
+    return w, given
+
+
+def under_two_names(batches, targets, w):
+    w, before = leaf(w), leaf(w * 2)
+    for k in range(batches.shape[0]):
+        loss = loss_of_batch(w, batches[k], targets[k]) + (before * w).sum() * 0.01
+        (slope,) = dj.autograd.grad(loss, w)
+        before, w = w, leaf(w - 0.1 * slope)
+    return w, before
+
+
+def kept_in_a_list(batches, targets, w):
+    w, kept = leaf(w), []
+    for k in range(batches.shape[0]):
+        (slope,) = dj.autograd.grad(loss_of_batch(w, batches[k], targets[k]), w)
+        kept.append(w)
+        w = leaf(w - 0.1 * slope)
+    return w, kept
+
+
+def with_a_grad_attribute(batches, targets, w):
+    w = leaf(w)
+    for k in range(batches.shape[0]):
+        loss_of_batch(w, batches[k], targets[k]).backward()
+        w = leaf(w - 0.1 * w.grad)
+    return w, w.grad
+
+
+def with_the_history_of_all_turns(batches, targets, w):
+    w, total = leaf(w), 0
+    for k in range(batches.shape[0]):
+        loss = loss_of_batch(w, batches[k], targets[k])
+        total = total + loss
+        (slope,) = dj.autograd.grad(loss, w, retain_graph=True)
+        w = leaf(w - 0.1 * slope)
+    return w, total
+
+
+HANDED_ON = [trained, trained_with_momentum, differentiated_afterwards, beside_another_gradient]
+NOT_HANDED_ON = [
+    under_two_names, kept_in_a_list, with_a_grad_attribute, with_the_history_of_all_turns,
+]  # fmt: skip
+
+
+def leaves_of(value: Any) -> list[Any]:
+    return [x for part in value for x in (leaves_of(part) if type(part) is list else [part])]
+
+
+@pytest.mark.parametrize("function", [*HANDED_ON, *NOT_HANDED_ON])
+def test_turns_may_differentiate_at_what_they_hand_on(function) -> None:
+    """Results and gradients of results are the tape's; a leaf is a leaf of no history."""
+    random = np.random.default_rng(3)
+    batches, targets = dj.tensor(random.normal(size=(25, 8, 3))), dj.tensor(random.normal(size=25))
+    found = []
+    for call in (function, dj.compile(function)):
+        w = dj.tensor([0.5, -1.0, 2.0], dtype=dj.float64).requires_grad_()
+        results = leaves_of(call(batches, targets, w))
+        needing = [x for x in results if isinstance(x, dj.Tensor) and x.requires_grad]
+        sum((k + 1) * (x * x).sum() for k, x in enumerate(needing)).backward()  # type: ignore[union-attr]
+        flags = [(x.is_leaf, x.requires_grad) for x in results if isinstance(x, dj.Tensor)]
+        numbers = [x.detach().numpy() if isinstance(x, dj.Tensor) else x for x in results]
+        slopes = [None if x.grad is None else x.grad.numpy() for x in (w, *needing) if x.is_leaf]
+        found.append((flags, [*numbers, *slopes]))
+    assert found[0][0] == found[1][0]
+    for expected, own in zip(found[0][1], found[1][1], strict=True):
+        assert (expected is None) is (own is None)
+        if expected is not None:
+            np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", HANDED_ON)
+def test_a_graph_of_training_does_not_grow_with_its_batches(function) -> None:
+    w = dj.tensor([0.5, -1.0, 2.0])
+    few, many = (
+        dj.explain(function)(dj.ones(n, 8, 3), dj.ones(n, 8), w).graphs for n in (10, 1000)
+    )
+    assert len(few) == len(many) == 1 and len(few[0].nodes) == len(many[0].nodes)
