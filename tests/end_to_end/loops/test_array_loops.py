@@ -286,6 +286,25 @@ def test_a_number_that_does_not_fit_raises_as_numpy_does() -> None:
             function(140)
 
 
+def arrays_of_numbers(x):
+    whole = np.zeros(4)
+    for i in range(30):
+        x = x * 0.9
+        whole = whole + np.array([i, i * 0.5, x[0], float(x.max())])
+        whole = whole + np.concatenate([[i + 1], x[:3]])
+        pair, table = np.array([i, 2]), np.array([[i, 1], [2, i * i]])
+        kinds = np.array([x[0] > 0, True]), np.stack([np.array([i, 0.5]), x[:2]])
+    return whole, pair, table, kinds
+
+
+def test_lists_of_numbers_of_turns_are_arrays() -> None:
+    """With NumPy's dtypes."""
+    expected, found = arrays_of_numbers(X), dj.compile(arrays_of_numbers, fullgraph=True)(X)
+    for a, b in zip([*expected[:3], *expected[3]], [*found[:3], *found[3]], strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(b, a)
+
+
 def far_from_small(u, n):
     for k in range(n):
         for shift in range(1, 17):
