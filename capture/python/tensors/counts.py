@@ -18,7 +18,7 @@ from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import UNSIGNED, Category, DType, bool_, float32, float64, int64
+from dynajit.core.types.dtypes import STORED, Category, DType, bool_, float32, float64, int64
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import cast
@@ -72,19 +72,19 @@ def asked_in_turns(machine: Machine, tensor: TensorValue, kind: Any = None) -> O
     held = machine.recorder.graph_value(tensor, is_detached=True)
     own = _classes_of(held.dtype)
     is_one = all(isinstance(size, int) and size == 1 for size in held.shape)
-    if held.device is not CPU or not is_one or (kind or own[0]) not in own:
+    if held.device is not CPU or not is_one or not own or kind not in (None, *own):
         return None
-    asked = kind or own[0]
+    asked = own[0] if kind is None else kind
     number = TABLE.reshape(TABLE.detach(held), shape=())
     return new_count(machine, machine.recorder.new_tensor(cast(number, DTYPES[asked])), asked)
 
 
 def _classes_of(dtype: DType) -> tuple[Any, ...]:
-    """Classes as which Python is given a number of a dtype, its own first."""
+    """Classes as which Python is given a number of a dtype, its own first; (): none is computed."""
     if dtype is bool_:
         return bool, int, float
-    if dtype in UNSIGNED or dtype.category is Category.COMPLEX:
-        return (None,)
+    if dtype in STORED or dtype.category is Category.COMPLEX:
+        return ()
     return (int, float) if dtype.category is Category.INTEGER else (float,)
 
 

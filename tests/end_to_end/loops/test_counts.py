@@ -415,6 +415,15 @@ def large(x):
     return total, seen
 
 
+def of_another_dtype(x):
+    seen, total = [], 0
+    for i in range(30):
+        one = x[i % 3]
+        seen.append(one.item())
+        total = total + one.item() * 0
+    return seen, total
+
+
 def truncated(x):
     total = 0
     for _ in range(30):
@@ -449,8 +458,15 @@ def sizes(x):
     return total
 
 
+OTHERS = [
+    dj.complex64, dj.complex128, dj.uint16, dj.uint64, dj.float8_e4m3fn, dj.bfloat16, dj.float16,
+    dj.int8, dj.uint8, dj.bool,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("function", "x"), [
     (large, dj.full((3,), (1 << 62) + 3, dtype=dj.int64)), (truncated, POSITIVE),
+    *((of_another_dtype, dj.ones(3).to(dtype)) for dtype in OTHERS),
     (unlike_turns, POSITIVE), (shown, POSITIVE), (sizes, POSITIVE),
 ])  # fmt: skip
 def test_what_the_launch_cannot_compute_of_asked_numbers_is_left_to_python(function, x) -> None:
