@@ -256,6 +256,15 @@ class _Unread:
             return self.appended.item(self.items[place], turn, self.facts)
         return self.behind[position - len(self.before) - self.count * len(self.items)]
 
+    def mark(self) -> int:
+        """See `heap.Unread`."""
+        return len(self.facts.known)
+
+    def forget(self, mark: int) -> None:
+        """See `heap.Unread`."""
+        for key in list(self.facts.known)[mark:]:
+            del self.facts.known[key]
+
     def of_items(self, items: tuple[Value, ...]) -> Any:
         """See `heap.Unread`."""
         return items if self.is_known else Grown(items)

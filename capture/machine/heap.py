@@ -70,6 +70,12 @@ class Unread(Protocol):
     def make(self) -> Any:
         """The contents. What was allocated by an earlier call is not allocated again."""
 
+    def mark(self) -> int:
+        """A mark for `forget`."""
+
+    def forget(self, mark: int) -> None:
+        """What was allocated since is gone."""
+
     def of_items(self, items: tuple[Any, ...]) -> Any:
         """Contents of other items, of the same form."""
 
@@ -121,6 +127,15 @@ class _Reserved:
 
     def __init__(self, ids: range) -> None:
         self.ids = ids
+
+
+class _Asked:
+    """In the journal: somebody has asked for contents, or for an item of them."""
+
+    __slots__ = ("left", "mark", "next")
+
+    def __init__(self, left: _Left) -> None:
+        self.left, self.mark, self.next = left, left.contents.mark(), left.ids.next
 
 
 class _Watched(dict[int, Any]):
@@ -182,7 +197,7 @@ class Heap:
             return
 
         def full(old: Any) -> Any:
-            if isinstance(old, (_Left, _Reserved)):
+            if isinstance(old, (_Left, _Reserved, _Asked)):
                 return old
             return contents if old is self._entry[identity] else revise(old)
 
@@ -237,6 +252,7 @@ class Heap:
             KeyError: there is no such object.
         """
         left = self._unread[identity]
+        self._journal.append((identity, _Asked(left)))
         made = self._contents[identity] = self._made(left, left.contents.make)
         del self._unread[identity]
         return made
@@ -244,6 +260,7 @@ class Heap:
     def read_item(self, identity: int, position: int) -> Any:
         """One item of an unread list, from its front."""
         left = self._unread[identity]
+        self._journal.append((identity, _Asked(left)))
         return self._made(left, lambda: left.contents.item(position))
 
     def _made(self, left: _Left, make: Callable[[], Any]) -> Any:
@@ -306,8 +323,20 @@ class Heap:
             elif isinstance(old, _Left):
                 self._contents.pop(identity, None)
                 self._unread[identity] = old
+            elif isinstance(old, _Asked):
+                self._forget(identity, old)
             else:
                 self._contents[identity] = old
+
+    def _forget(self, identity: int, asked: _Asked) -> None:
+        """An object is left as it was before somebody asked for it."""
+        ids = asked.left.ids
+        asked.left.contents.forget(asked.mark)
+        for made in range(asked.next, ids.next):
+            self._contents.pop(made, None)
+        ids.next = asked.next
+        self._contents.pop(identity, None)
+        self._unread[identity] = asked.left
 
     def contents(self) -> Iterator[Any]:
         """The contents of every object."""
@@ -338,7 +367,7 @@ class Heap:
         for identity, old in self._journal[mark:]:
             if old is ABSENT:
                 made.add(identity)
-            elif identity not in made and identity not in found and not isinstance(old, _Reserved):
+            elif identity not in made | found.keys() and not isinstance(old, (_Reserved, _Asked)):
                 is_left = isinstance(old, _Left)
                 found[identity] = self._made(old, old.contents.make) if is_left else old
         return found

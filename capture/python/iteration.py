@@ -38,6 +38,7 @@ from dynajit.capture.python.objects.fields import holder
 from dynajit.capture.python.objects.removals import removals
 from dynajit.capture.python.sets import tokens_in_order
 from dynajit.capture.python.tensors.arrays import is_array, new_array, tensor_in
+from dynajit.capture.python.tensors.counts import is_count
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.truth import length, scalar_predicate, truth
@@ -100,6 +101,7 @@ def iterate(machine: Machine, value: Value) -> Steps[Value]:
     if isinstance(value, (TupleValue, ListValue)):
         machine.recorder.use(value)
         if isinstance(value, ListValue):
+            refuse_numbers(machine, value)
             list_items(machine, value)
         kind: type = type(iter([])) if isinstance(value, ListValue) else type(iter(()))
         return new_iterator(machine, SequenceIterator(value), kind)
@@ -289,13 +291,14 @@ def tensor_rows(machine: Machine, value: TensorValue) -> list[Value]:
 
 def refuse_many(machine: Machine, value: Value) -> None:
     """Builtin functions (`sum(x)`, `set(x)`) ask for all items of an array at once, or of a list of
-    NumPy's numbers.
+    NumPy's numbers, or of those that turns of a loop have left.
 
     Raises:
         GraphBreak: there are many, and Python may call the function.
     """
     if machine.refusals.loops is None:
         return
+    refuse_numbers(machine, value)
     if isinstance(value, ListValue):
         held = machine.recorder.existing(value)
         if type(held) is list and len(held) > MOST_AT_ONCE and isinstance(held[0], np.generic):
@@ -305,6 +308,19 @@ def refuse_many(machine: Machine, value: Value) -> None:
     shape = tensor_type(machine, tensor_in(machine, value)).shape
     if shape and (not isinstance(shape[0], int) or shape[0] > MOST_AT_ONCE):
         raise GraphBreak(breaks.LIMIT, "a builtin function of the items of a large array")
+
+
+def refuse_numbers(machine: Machine, value: Value) -> None:
+    """A list of many numbers that turns of a loop have left is gone through by Python.
+
+    Raises:
+        GraphBreak: it is one.
+    """
+    unread = machine.heap.unread(value.identity) if isinstance(value, ListValue) else None
+    if unread is None or machine.refusals.loops is None:
+        return
+    if unread.count * len(unread.items) > MOST_AT_ONCE and any(map(is_count, unread.items)):
+        raise GraphBreak(breaks.LIMIT, "going through a long list of numbers that turns have left")
 
 
 def array_rows(machine: Machine, value: Value) -> tuple[Value, ...] | None:

@@ -286,6 +286,8 @@ def _sum(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
         if numbers is not None and _is_plain_number(item):
             numbers.append(item)
             continue
+        if not IS_311 and is_count(item) and item.python_type is float:
+            raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "a sum that makes up for rounding")
         if numbers is not None:
             total, numbers = (yield from _sum_of_numbers(machine, numbers)), None
         total = yield from binary(machine, "+", total, item)

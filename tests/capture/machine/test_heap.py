@@ -92,6 +92,19 @@ class Items:
                 self.members[name] = self.heap.allocate(name)
         return tuple(self.members[name] for name in self.names)
 
+    def item(self, position):
+        name = self.names[position]
+        if name not in self.members:
+            self.members[name] = self.heap.allocate(name)
+        return self.members[name]
+
+    def mark(self):
+        return len(self.members)
+
+    def forget(self, mark):
+        for name in list(self.members)[mark:]:
+            del self.members[name]
+
 
 def test_what_is_left_unread_is_made_when_it_is_asked_for():
     """With ids of when it was left; asking is no write."""
@@ -110,7 +123,23 @@ def test_what_is_left_unread_is_made_when_it_is_asked_for():
     assert not heap.is_made_since(mark, first)
     assert heap.is_made_since(0, first)
     heap.restore(mark)
-    assert heap[made] == (first, second) and heap[first] == "a"
+    assert heap.unread(made) is contents and not heap.has(first)
+    assert [heap[member] for member in heap[made]] == ["a", "b"]
+
+
+def test_what_was_asked_for_before_a_mark_stays_after_it_is_restored():
+    """And keeps its id, whatever is asked for after it."""
+    heap = Heap()
+    made = heap.allocate(())
+    heap.leave_unread(made, Items(heap, "abc"))
+    second = heap.read_item(made, 1)
+    mark = heap.mark()
+    assert heap[made][1] == second
+    heap.restore(mark)
+    first = heap.read_item(made, 0)
+    assert heap[second] == "b" and heap[first] == "a" and first != second
+    heap.restore(mark)
+    assert heap[made][1] == second and len(set(heap[made])) == 3
 
 
 def test_restore_drops_what_was_left_unread_and_what_it_has_made():
