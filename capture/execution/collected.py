@@ -7,6 +7,7 @@ says which tensor each of them is in every turn: one that a turn hands on is in 
 variable of the next turn, and perhaps in one of the turn after it, and stays one object.
 """
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -68,7 +69,9 @@ class Appended:
         stands: Mapping[int, tuple[Value, Value]],
         is_new: Callable[[int], bool],
     ) -> None:
-        self._machine, self._lists, self._is_new = machine, lists, is_new
+        # What was left unread in the heap refers to this: the machine shall not live for it.
+        self._machine: Machine = weakref.proxy(machine)
+        self._lists = lists
         self._first = {identity: first for identity, (first, _) in stands.items()}
         self._after = {identity: self._tensor(last) for identity, (_, last) in stands.items()}
         self.made: dict[int, TensorValue] = {}
@@ -84,7 +87,7 @@ class Appended:
             if isinstance(leaf, Scalar) and is_of_a_turn(leaf):
                 self.numbers.append(leaf)
             elif not isinstance(leaf, (Constant, Scalar)):
-                self._note(self._tensor(leaf))
+                self._note(self._tensor(leaf), is_new)
 
     def _tensor(self, value: Value) -> int:
         """Heap id of a tensor, or of that of an array."""
@@ -102,14 +105,14 @@ class Appended:
                 if owner != value.identity:
                     raise NotCollected
 
-    def _note(self, identity: int) -> None:
+    def _note(self, identity: int, is_new: Callable[[int], bool]) -> None:
         seen = set()
         while identity in self._after:
             if identity in seen:
                 return
             seen.add(identity)
             identity = self._after[identity]
-        if self._is_new(identity):
+        if is_new(identity):
             self.made[identity] = TensorValue(identity, Tensor)
 
     def _key(self, identity: int, turn: int) -> Key:

@@ -404,9 +404,9 @@ class Executor(Machine):
         else:
             self.result = value
 
-    def may_compute_numbers(self) -> bool:
+    def may_compute_numbers(self, is_of_array: bool) -> bool:
         """See `Machine`."""
-        return self.forced is None and self.loops.ask(self.frames)
+        return self.forced is None and self.loops.ask(self.frames, is_of_array)
 
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""

@@ -149,7 +149,7 @@ class Watcher:
 
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
-        asked: how often a number was asked of a tensor in such a loop, likewise.
+        asked: where a number was asked of a tensor in such a loop, likewise.
         refused: how often the arms of a jump were tried in vain, likewise.
         no_nests: loops that are no nests over single elements, by body, place, and whether they
             would be unrolled.
@@ -164,7 +164,7 @@ class Watcher:
         self._open: list[Attempt] = []
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
-        self.asked: Counter[tuple[int, int]] = Counter()
+        self.asked: set[tuple[int, int]] = set()
         self.refused: Counter[tuple[int, int]] = Counter()
         self.no_nests: set[tuple[int, int, bool]] = set()
         self.around: set[tuple[int, int]] = set()
@@ -190,20 +190,24 @@ class Watcher:
             for (identity, _), watched in self._watched.items()
         )
 
-    def ask(self, frames: Sequence[Frame]) -> bool:
+    def ask(self, frames: Sequence[Frame], is_of_array: bool) -> bool:
         """Whether a number that some frames ask of a tensor may be one that the launch computes.
 
         It may in what is tried, and in turns of loops that are, or may become, one of the graph: in
-        the first of those that end by a test.
+        the first turn of those that end by a test, but that NumPy's programs are left to Python
+        where turns break.
         """
         if self._open or self.are_running(frames):
             return True
+        if is_of_array:
+            return False
         tested = [frame for frame in frames if is_tested(frame.body, frame.index - 1)]
         if not tested:
             return False
         key = id(tested[-1].code), tested[-1].index
-        self.asked[key] += 1
-        return self.asked[key] <= PEELED
+        is_first = key not in self.asked
+        self.asked.add(key)
+        return is_first
 
     def attempt(self, turn: Attempt, make: Callable[[], None]) -> bool:
         """Try a turn; what was done is undone where it stands for no other.

@@ -116,9 +116,13 @@ class Machine(ABC):
         """The top frame, a generator's, yields `value`."""
 
     @abstractmethod
-    def may_compute_numbers(self) -> bool:
+    def may_compute_numbers(self, is_of_array: bool) -> bool:
         """Whether a number that is asked of a tensor now may be one that the launch computes: in a
-        turn of a loop that may become one of the graph."""
+        turn of a loop that may become one of the graph.
+
+        Args:
+            is_of_array: it is asked of an array of NumPy's.
+        """
 
     @abstractmethod
     def refuse_watched(self, values: list[Value | None]) -> None:

@@ -350,6 +350,8 @@ def _shaped_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], x
     choose = op.rule.direct if op.kind is Kind.EXTERN else None
     direct = None if choose is None else choose(xp, *inputs)
     plan = Plan(op.rule.array, xp, casts, result, view, direct)
+    if op.opaque:  # the program's own: its plan would keep that alive
+        return plan
     if op.kind is Kind.MOVEMENT and op.rule.mirrors:
         return (
             plan  # which gives elements: tensors get a view, which takes `eager.operations.execute`

@@ -58,6 +58,19 @@ def looping_inside() -> Any:
     return f
 
 
+def ended_by_a_tensor() -> Any:
+    def f(x: Any) -> Any:
+        seen = []
+        while x.sum() < 100:
+            x = x * 2
+        for _ in range(30):
+            x = x * 0.5
+            seen.append(x)
+        return seen
+
+    return f
+
+
 def recursive() -> Any:
     def f(x: Any, depth: int = 2) -> Any:
         if not depth:
@@ -97,8 +110,8 @@ def in_a_class() -> Any:
     return Owner().method
 
 
-MAKERS = [straight, broken, looping, looping_inside, recursive, generating, in_a_module,
-          in_a_class]  # fmt: skip
+MAKERS = [straight, broken, looping, looping_inside, ended_by_a_tensor, recursive, generating,
+          in_a_module, in_a_class]  # fmt: skip
 
 
 def compile_and_drop(make: Callable[[], Any]) -> None:

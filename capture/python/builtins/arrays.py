@@ -558,7 +558,7 @@ def _number_in_turns(machine: Machine, name: str, array: Value) -> ObjectValue |
     tensor, kind = tensor_in(machine, array), _ASKED_FOR.get(name)
     if name != "item" and (kind is None or tensor_type(machine, tensor).rank):
         return None
-    return asked_in_turns(machine, tensor, kind)
+    return asked_in_turns(machine, tensor, kind, is_of_array=True)
 
 
 #: Methods by which Python makes a number of one -> its class.

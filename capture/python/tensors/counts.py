@@ -60,14 +60,17 @@ def new_count(machine: Machine, tensor: TensorValue, kind: Any) -> ObjectValue:
     return ObjectValue(machine.heap.allocate(contents), _FORMS[kind])
 
 
-def asked_in_turns(machine: Machine, tensor: TensorValue, kind: Any = None) -> ObjectValue | None:
+def asked_in_turns(
+    machine: Machine, tensor: TensorValue, kind: Any = None, is_of_array: bool = False
+) -> ObjectValue | None:
     """The number that a tensor of one element holds, where a turn of a loop that has many more asks
     for it: as one that the launch computes. None: Python must ask.
 
     Args:
         kind: the class that is asked for; None: that of the dtype.
+        is_of_array: it is asked of an array of NumPy's, over that tensor.
     """
-    if not machine.may_compute_numbers():
+    if not machine.may_compute_numbers(is_of_array):
         return None
     held = machine.recorder.graph_value(tensor, is_detached=True)
     own = _classes_of(held.dtype)
