@@ -134,7 +134,7 @@ def text(seed: int, varies: bool = False) -> str:
     """
     chosen = random.Random(seed)
 
-    asks = seed % 5 == 4 and not varies
+    asks = asks_for_numbers(seed) and not varies
 
     def statement(counter: str) -> str:
         usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
@@ -196,6 +196,11 @@ def branch(chosen: random.Random, statement: Callable[[str], str]) -> str:
     return found.replace("$i", "i")
 
 
+def asks_for_numbers(seed: int) -> bool:
+    """Whether the program asks tensors for numbers of Python's."""
+    return seed % 5 == 4
+
+
 def is_of_arrays(seed: int) -> bool:
     """Whether the program is one of NumPy's."""
     return seed % 3 == 1
@@ -245,6 +250,8 @@ def state(
         for m in range(k)
     ]
     kept = [type(x) if isinstance(x, (dj.Tensor, np.ndarray)) else x for x in found]
+    if asks_for_numbers(seed):  # floats of Python's are rounded as the elements that they come from
+        kept = [(float, np.float64(x)) if type(x) is float else x for x in kept]
     return [kept, [(x.dtype, x.strides, x.copy()) for x in arrays], alike]
 
 
