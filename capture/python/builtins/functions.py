@@ -34,6 +34,7 @@ from dynajit.capture.python.results import call_special, has_attribute, hash_by_
 from dynajit.capture.python.tensors.arrays import selected_number
 from dynajit.capture.python.tensors.counts import (
     asked_in_turns,
+    converted_count,
     held_number,
     is_count,
     is_number,
@@ -216,6 +217,10 @@ def _number(cls: type) -> Handler:
             count = asked_in_turns(machine, args[0], cls) if cls is not bool else None
             if count is not None:
                 return count
+        if len(args) == 1 and is_count(args[0]) and cls in (int, float):
+            converted = converted_count(machine, args[0], cls)
+            if converted is not None:
+                return converted
         if args and isinstance(args[0], TensorValue):
             row = breaks.DATA_DEPENDENT_BRANCH if cls is bool else breaks.DATA_DEPENDENT_VALUE
             raise GraphBreak(row, f"{cls.__name__}(tensor)")

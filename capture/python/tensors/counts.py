@@ -157,6 +157,17 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
 
 
+def converted_count(machine: Machine, value: ObjectValue, kind: Any) -> ObjectValue | None:
+    """`int(number)` or `float(number)` of one that the launch computes; None: an int of a float, or
+    one that may not fit an int64."""
+    if value.python_type is kind:
+        return value
+    held = held_number(machine, value)
+    if held is None or value.python_type is float or not fits(machine, held):
+        return None
+    return new_count(machine, machine.recorder.new_tensor(cast(held, DTYPES[kind])), kind)
+
+
 def selected_count(
     machine: Machine, condition: graph.Value, a: Value, b: Value
 ) -> ObjectValue | None:

@@ -251,6 +251,8 @@ def in_every_form(x):
         one = x.max()
         seen.append((one.item(), float(one), float(x[2]), int(x.argmax()), (one > 3).item()))
         seen.append(x[:1].item() - 1)
+        seen.append((int(x.argmax().item()), float(one.item()), float(int(x.argmax()))))
+        seen.append((int((one > 3).item()), float((one > 3).item())))
     return seen
 
 
