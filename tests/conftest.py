@@ -26,7 +26,8 @@ def pytest_addoption(parser: Any) -> None:
     `--cuda all`: CUDA text in every dtype and for every architecture;
     `--resources FILE`: what kernels take of GPUs, where `--cuda all` compiles them;
     `--target cuda`: tests of kernels (tests/codegen) run their graphs as CUDA on the emulator;
-    `--kernels FOLDER`: what is compiled is shared with other runs, whatever Python they are of."""
+    `--kernels=FOLDER` (as one word: a folder of its own would be taken for tests): what is compiled
+    is shared with other runs, whatever Python they are of."""
     parser.addoption("--cpython", choices=("fast", "all"), default="fast")
     parser.addoption("--cuda", choices=("fast", "all"), default="fast")
     parser.addoption("--resources")

@@ -16,7 +16,7 @@ OPERANDS = ((-3, 5), (-7, -2), (0, 0), (3, 3), (2, 9), (-4, -4), (0, 6))
 def test_what_only_hands_on_its_operand_keeps_the_interval() -> None:
     others = [row for row in ROWS if row not in BODIES]
 
-    assert {"full", "clone", "reshape"} == {row.name for row in others}
+    assert {"full", "clone", "detach", "reshape"} == {row.name for row in others}
     assert all(row.interval((-2, 7)) == (-2, 7) for row in others if row.interval)
 
 
