@@ -57,7 +57,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
-from dynajit.capture.python.tensors.unread_lists import joined
+from dynajit.capture.python.tensors.unread_lists import is_unread, joined
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
@@ -334,11 +334,13 @@ def _joined(
 ) -> TensorValue | None:
     """What joins a list that turns of a loop have filled and nobody has read, as floats where a
     dtype asks for them; None: it is another call."""
+    if not args or not is_unread(machine, args[0]):
+        return None
     dtype = keywords.get("dtype", NONE)
     others = {name: value for name, value in keywords.items() if name != "dtype"}
     if not is_none(machine, dtype):
-        wanted = np.dtype(as_python(machine, dtype)) if is_known(dtype) else None
-        if wanted not in (np.float32, np.float64):
+        wanted = as_python(machine, dtype) if is_known(dtype) else None
+        if not any(wanted is kind for kind in (float, np.float32, np.float64)):
             return None
     tensor_of = functools.partial(handed_on, machine)
     whole = joined(machine, function, args, others, _is_object, tensor_of)

@@ -31,6 +31,11 @@ _JOINING: Final[dict[Any, tuple[Op, str]]] = {
 }
 
 
+def is_unread(machine: Machine, value: Value) -> bool:
+    """True for a list that turns of a loop have filled and that nobody has read."""
+    return isinstance(value, ListValue) and machine.heap.unread(value.identity) is not None
+
+
 def told_items(machine: Machine, value: ListValue) -> Sequence[Value]:
     """Items of a list; of rows that nobody has asked for one that has their class."""
     unread = machine.heap.unread(value.identity)
@@ -99,4 +104,4 @@ def _alike(
     return found
 
 
-__all__ = ["joined", "told_items"]
+__all__ = ["is_unread", "joined", "told_items"]

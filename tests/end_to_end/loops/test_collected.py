@@ -566,6 +566,27 @@ def test_lists_that_nobody_has_read_are_joined_as_numpy_joins_them() -> None:
         assert_same(joined_in_all_ways(x, n), dj.compile(joined_in_all_ways, fullgraph=True)(x, n))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "float64", np.int64, float, np.dtype("f4"), "bogus"])
+def test_a_dtype_of_what_is_joined_is_numpys(dtype) -> None:
+    """Or its error, also of functions that join nothing."""
+
+    def function(x, n):
+        kept, sums = [], np.zeros(0)
+        for _ in range(n):
+            x = x * 0.9
+            kept.append(x)
+            sums = np.zeros(3)
+        return np.array(kept, dtype=dtype), np.sum(x, dtype=dtype), sums
+
+    x = np.arange(6.0)
+    if dtype == "bogus":
+        for call in (function, dj.compile(function)):
+            with pytest.raises(TypeError, match="bogus"):
+                call(x, 40)
+    else:
+        assert_same(function(x, 40), dj.compile(function)(x, 40))
+
+
 @pytest.mark.parametrize("join", [
     lambda kept: dj.stack(kept, 5), lambda kept: dj.cat(kept, 1), lambda kept: np.stack(kept, 7),
     lambda kept: np.concatenate([*kept, kept[0][:2, None]]),
