@@ -23,6 +23,7 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried
+from dynajit.capture.execution.shown import NotShown, ShownOfTurn
 from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
@@ -66,6 +67,7 @@ from dynajit.capture.values.containers import (
     IteratorValue,
     ListValue,
     RangeIterator,
+    TupleValue,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -346,6 +348,8 @@ class _Turn(Tried):
     def __init__(
         self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
     ) -> None:
+        #: A list that holds, behind the loop, what differs between turns of what they write out.
+        self._rows = ListValue(executor.heap.allocate(()), list)
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, items
         self._follow_changed(self._changed_slots(before.heap))
@@ -534,7 +538,8 @@ class _Turn(Tried):
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         self._memories.look()
-        appended = self._appended(kept)
+        shown = self._shown()
+        appended = self._appended(kept, shown)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
@@ -581,6 +586,8 @@ class _Turn(Tried):
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, collected_numbers, left)
+        if shown is not None:
+            recorder.add_output(shown.effect(self._rows))
         self._items.skip(len(counter))
 
     def _result(self, name: str, result: graph.Value) -> Value:
@@ -601,7 +608,23 @@ class _Turn(Tried):
         }
 
     def _followed(self) -> Collection[int]:
-        return {*super()._followed(), *self._grown(), *self._memories.carried}
+        shown = self._recorder.output_ids[:1]
+        return {*super()._followed(), *self._grown(), *self._memories.carried, *shown}
+
+    def _shown(self) -> ShownOfTurn | None:
+        """What the turn writes out; None: nothing.
+
+        Raises:
+            Differs: it cannot be told for each turn.
+        """
+        recorder = self._recorder
+        before = recorder.heap.written_since(self._mark.heap).get(recorder.output_ids[0])
+        if before is None:
+            return None
+        try:
+            return ShownOfTurn(self._executor, recorder.output[len(before) :])
+        except NotShown:
+            raise Differs from None
 
     def _grown(self) -> Mapping[int, ListValue]:
         """Lists that the turn has appended to, and done nothing else."""
@@ -612,11 +635,12 @@ class _Turn(Tried):
             if identity not in turns.asked and isinstance(heap[identity], Collected)
         }
 
-    def _appended(self, kept: Iterable[str]) -> Appended:
+    def _appended(self, kept: Iterable[str], shown: ShownOfTurn | None) -> Appended:
         """What the turn appends to lists.
 
         Args:
             kept: variables that turns hand on.
+            shown: what it writes out.
 
         Raises:
             Differs: it cannot be told for each turn.
@@ -627,6 +651,8 @@ class _Turn(Tried):
             for name in kept
         }
         lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        if shown is not None:
+            lists.append((self._rows, (TupleValue(tuple(shown.row)),)))
         if not lists:
             stands = {}
         try:
@@ -821,7 +847,7 @@ class _CountedTurn(_Turn):
             Differs, GraphBreak, ...: it stands for no other, or asks how many there are.
         """
         self._capture()
-        if self._memories.further(self._mark.heap) or self._grown():
+        if self._memories.further(self._mark.heap) or self._grown() or self._shown():
             raise Differs
         self._finish()
 
