@@ -17,6 +17,7 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
@@ -44,6 +45,13 @@ from dynajit.capture.execution.tried_turns import (
     value_in,
     with_gradients,
     with_slots,
+)
+from dynajit.capture.execution.tuples import (
+    is_built_alike,
+    is_tuple,
+    parts_of,
+    root_of,
+    with_parts,
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
@@ -352,14 +360,17 @@ class _Turn(Tried):
         self._rows = ListValue(executor.heap.allocate(()), list)
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, items
-        self._follow_changed(self._changed_slots(before.heap))
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Local -> another one, that holds the same object in front of the turn, and behind it.
+        self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
+        self._follow_changed(self._changed_slots(before.heap))
+        self._split_tuples()
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -379,6 +390,7 @@ class _Turn(Tried):
             self._clear()
             self._memories.carry(written)
             self._late |= late | self._follow_changed(slots)
+            self._split_tuples()
         else:
             raise Differs
         self._finish()
@@ -399,6 +411,22 @@ class _Turn(Tried):
         self._before = with_slots(self._before, old)
         return {*named}
 
+    def _split_tuples(self) -> None:
+        """Let what tuples hold that turns make anew be among the locals in their place."""
+        old, now = self._before.locals, self._start.locals
+        names = [
+            name
+            for name, value in now.items()
+            if name in old and (name in self._late or not is_same(old[name], value))
+            if is_tuple(value) and is_tuple(old[name]) and is_built_alike(old[name], value)
+        ]
+        self._before = replace(self._before, locals=with_parts(old, names))
+        self._tuples |= {name: now[name] for name in names}
+        self._start = replace(self._start, locals=with_parts(now, names))
+        self._late |= {
+            part for name in names if name in self._late for part in parts_of(name, old[name])
+        }
+
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
         return {
@@ -409,6 +437,7 @@ class _Turn(Tried):
 
     def _clear(self) -> None:
         self._tensors.clear()
+        self._twins.clear()
         self._numbers.clear()
         self._changed.clear()
         self.hands_leaves_on = False
@@ -432,9 +461,13 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
-            if held is not None and name not in self._slots and self._is_spent_name(name, held):
+            is_slot = root_of(name) in self._slots
+            if held is not None and not is_slot and self._is_spent_name(name, held):
                 continue
-            if held is not None and is_plain(self._recorder, held, True):
+            twin = self._twin_of(value) if held is not None else None
+            if twin is not None:
+                self._twins[name], found[name] = twin, found[twin]
+            elif held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
@@ -444,7 +477,7 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
-            elif name in self._slots:
+            elif is_slot:
                 raise Differs
         identities = [value.identity for value, _ in self._tensors.values()]
         if (
@@ -457,11 +490,25 @@ class _Turn(Tried):
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
         has handed that on (`x, y = y, new`)."""
-        if name in self._frame.body.live[self._start.index + 1]:
+        if root_of(name) in self._frame.body.live[self._start.index + 1]:
             return False
         others = [value for other, value in self._start.locals.items() if other != name]
         found = [handed_on(self._executor, value) for value in others]
         return any(value is not None and value.identity == held.identity for value in found)
+
+    def _twin_of(self, value: Value) -> str | None:
+        """A variable that turns hand on, and that holds the same object."""
+        held = self._start.locals
+        return next((name for name in self._tensors if is_same(held[name], value)), None)
+
+    def _kept(self) -> list[str]:
+        """Variables whose tensors turns hand on: those that a turn reads, by any of their names."""
+        own = self._now.read
+        read = own | {twin for name, twin in self._twins.items() if name in own}
+        for name, twin in self._twins.items():
+            if name in own and not is_same(self._now_in(name), self._now_in(twin)):
+                raise Differs
+        return [name for name in self._tensors if name in read]
 
     def _counted(self, name: str, kind: type) -> Value:
         """What stands for a number of Python's that the launch computes from this turn on."""
@@ -531,7 +578,7 @@ class _Turn(Tried):
         self._check_locals()
         if self._memories.carried and self._builder.arm is not None:
             raise Differs  # what it leaves would be there whichever arm Python runs
-        kept = [name for name in self._tensors if name in self._now.read]
+        kept = self._kept()
         self._refuse_views(kept)
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
@@ -581,6 +628,7 @@ class _Turn(Tried):
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
             left[last.identity] = found[name] = self._result(name, result)
+        self._name_twins(found)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
@@ -589,6 +637,12 @@ class _Turn(Tried):
         if shown is not None:
             recorder.add_output(shown.effect(self._rows))
         self._items.skip(len(counter))
+
+    def _name_twins(self, found: dict[str, Value]) -> None:
+        """Give what turns have handed on its other names."""
+        for name, twin in self._twins.items():
+            if name in self._now.read:
+                found[name] = found[twin]
 
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
@@ -768,7 +822,7 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers}
+        known = {*self._tensors, *self._numbers, *self._twins}
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
@@ -856,7 +910,7 @@ class _CountedTurn(_Turn):
         self._check_effects()
         self._check_locals()
         recorder, builder = self._recorder, self._builder
-        kept = [name for name in self._tensors if name in self._now.read]
+        kept = self._kept()
         self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
@@ -883,6 +937,7 @@ class _CountedTurn(_Turn):
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
             found[name] = self._result(name, result)
+        self._name_twins(found)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)
 
