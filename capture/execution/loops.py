@@ -414,14 +414,14 @@ class _Turn(Tried):
     def _split_tuples(self) -> None:
         """Let what tuples hold that turns make anew be among the locals in their place."""
         old, now = self._before.locals, self._start.locals
-        names = [
-            name
+        tuples = {
+            name: value
             for name, value in now.items()
-            if name in old and (name in self._late or not is_same(old[name], value))
-            if is_tuple(value) and is_tuple(old[name]) and is_built_alike(old[name], value)
-        ]
+            if is_tuple(value) and (name in self._late or not is_same(old.get(name), value))
+        }
+        names = [name for name, value in tuples.items() if is_built_alike(old.get(name), value)]
         self._before = replace(self._before, locals=with_parts(old, names))
-        self._tuples |= {name: now[name] for name in names}
+        self._tuples |= {name: tuples[name] for name in names}
         self._start = replace(self._start, locals=with_parts(now, names))
         self._late |= {
             part for name in names if name in self._late for part in parts_of(name, old[name])
