@@ -69,7 +69,7 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
 )
 from dynajit.capture.tensors.memory import make_leaf
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
+from dynajit.capture.tensors.turns import Varies, always, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
     IteratorValue,
@@ -337,6 +337,11 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
+def _is_truth(value: Value | None) -> bool:
+    """Whether it is True or False in all calls."""
+    return isinstance(value, Constant) and type(value.value) is bool
+
+
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -362,6 +367,8 @@ class _Turn(Tried):
         self._before, self._items = before.frame, items
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Locals with numbers of Python's that the launch computes from this turn on.
+        self._computed: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -438,6 +445,7 @@ class _Turn(Tried):
     def _clear(self) -> None:
         self._tensors.clear()
         self._twins.clear()
+        self._computed.clear()
         self._numbers.clear()
         self._changed.clear()
         self.hands_leaves_on = False
@@ -477,6 +485,8 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
+            elif _is_truth(old) and _is_truth(value):
+                found[name] = self._counted(name, bool)
             elif is_slot:
                 raise Differs
         identities = [value.identity for value, _ in self._tensors.values()]
@@ -514,6 +524,7 @@ class _Turn(Tried):
         """What stands for a number of Python's that the launch computes from this turn on."""
         stand = self._stand_in_of_number(kind)
         self._tensors[name] = stand, stand
+        self._computed.add(name)
         return new_count(self._executor, stand, kind)
 
     def _given(self, name: str) -> graph.Value:
@@ -523,7 +534,7 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if not is_of_calls(first) and not (name in self._late and is_literal(first)):
+        if name not in self._computed:
             return elements_in(self._recorder, self._tensors[name][0])
         found = held_number_of_calls(self._executor, first)
         if found is None:
@@ -531,6 +542,14 @@ class _Turn(Tried):
         return found
 
     # -- the turn ----------------------------------------------------------------------------
+
+    def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
+        """The answer to a comparison that is the same in all turns that the loop will have: those
+        of its first and its last turn are captured as they come."""
+        answer = always(self._items.counter[:-1], self._number, symbol, a, b)
+        for value in (a, b) if answer is not None else ():
+            self._recorder.use(value)
+        return answer
 
     def _capture(self) -> None:
         """Run the turn."""
@@ -544,6 +563,7 @@ class _Turn(Tried):
         self._memories.begin()
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.lists)
+        self._turns.decide = self._decide if self._items.stop is None else None
         frame.push(self._items.item(counter))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
@@ -843,7 +863,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._late or is_of_calls(first)):
+        if held is None and (is_count(first) or name in self._computed):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
@@ -926,7 +946,7 @@ class _CountedTurn(_Turn):
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
         builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
-        given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
+        given = [self._given(name).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
         results = self._appended_loop(loop, MOST_ITEMS, (*given, *fixed), after)
         self._prove(self._ints(kept, stands, results), numbers, MOST_ITEMS)

@@ -280,13 +280,14 @@ def a_growing_tuple(o, x, n):
 LOOPS = [
     attributes, by_an_argument, one_object_under_two_names, of_a_turn_before, swapped, a_dict,
     a_list, a_global_variable, a_variable_of_a_closure, in_an_inner_loop,
-    counted_where_the_counter_says, counted_where_data_says, a_dict_that_arms_write,
+    counted_where_the_counter_says, counted_where_data_says, a_truth_that_flips,
+    a_dict_that_arms_write,
     until_data_say_so, until_data_or_a_counter_say_so, a_tuple, tuples_within_tuples,
     tuples_in_a_list, a_tuple_that_turns_around, a_tuple_of_the_best,
 ]  # fmt: skip
 OTHERS = [
     attributes_that_come, an_attribute_that_goes, another_class_in_the_last_turn,
-    a_list_that_is_gone_through, a_truth_that_flips, a_growing_tuple,
+    a_list_that_is_gone_through, a_growing_tuple,
 ]  # fmt: skip
 
 
