@@ -82,6 +82,8 @@ KEEPING = [
     "print('%d %s' % ($i, obj.n), '{} {:.3f}'.format($i, $a.max()))", "obj.h = obj.h + obj.n * 0.1",
     "$a = $a * rates[$i % 3]", "obj.flag = not obj.flag", "if $i == 0: $a = $a + 3", "on = not on",
     "if $i > 1: $a = $a * 0.9", "$a = $a * (0.5 if on else 0.7)", "st = ($a, on); $a = st[0]",
+    "if $i == $z: $a = obj.h + d", "if $i < 1: $a = $a - k", "if $i >= $z: t = k; obj.t = obj.n",
+    "if $i == 2: $a = st[0]; k = kept[1]", "o2 = ($a, t)", "d = $a * 0.5; k = $i",
     "dct[$i % 3] = $a", "obj.late = $i", "kept[2] = obj.h", "obj.flag = not obj.flag",
 ]  # fmt: skip
 #: What these begin with.
@@ -168,7 +170,7 @@ def text(seed: int, varies: bool = False) -> str:
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
-        return found.replace("$i", counter)
+        return found.replace("$i", counter).replace("$z", str(turns - 1))
 
     turns = chosen.choice([20, 30, 80] if asks else [17, 18, 20, 23, 30])
     lines = [
