@@ -37,7 +37,6 @@ from dynajit.capture.execution.slots import (
     gained,
     is_alike,
     with_fields,
-    with_values,
 )
 from dynajit.capture.execution.tried_turns import (
     Differs,
@@ -465,7 +464,7 @@ class _Branch:
             if isinstance(place, str):
                 kept[place] = made
             elif isinstance(place, Slot):
-                self._write_slot(place, made)
+                place.write(self._recorder.heap, made)
             else:
                 stack[place] = made
         frame.stack = stack
@@ -479,14 +478,10 @@ class _Branch:
         for slot, front in fronts.items():
             a, b = (arm.slots.get(slot, (front, front))[1] for arm in (first, second))
             if is_same(a, b):
-                self._write_slot(slot, a)
+                slot.write(self._recorder.heap, a)
                 continue
-            self._write_slot(slot, Constant(None))
+            slot.write(self._recorder.heap, Constant(None))
             yield slot, a, b
-
-    def _write_slot(self, slot: Slot, value: Value) -> None:
-        heap = self._recorder.heap
-        heap.write(slot.identity, with_values(heap[slot.identity], {slot.key: value}))
 
     def _locals(self, kept: dict[str, Value], first: _Left, second: _Left) -> dict[str, Value]:
         """The locals behind the arms; a turn that is tried learns what was read and set."""

@@ -26,6 +26,14 @@ from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried
 from dynajit.capture.execution.shown import NotShown, ShownOfTurn
 from dynajit.capture.execution.slots import Slot
+from dynajit.capture.execution.structures import (
+    is_built_alike,
+    is_structure,
+    objects_in,
+    parts_of,
+    root_of,
+    with_parts,
+)
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
@@ -46,18 +54,12 @@ from dynajit.capture.execution.tried_turns import (
     with_gradients,
     with_slots,
 )
-from dynajit.capture.execution.tuples import (
-    is_built_alike,
-    is_tuple,
-    parts_of,
-    root_of,
-    with_parts,
-)
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
+from dynajit.capture.python.objects.watching import reached
 from dynajit.capture.python.tensors.counts import (
     handed_on,
     held_number,
@@ -379,7 +381,7 @@ class _Turn(Tried):
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
         self._follow_changed(self._changed_slots(before.heap))
-        self._split_tuples()
+        self._split_structures()
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -399,7 +401,7 @@ class _Turn(Tried):
             self._clear()
             self._memories.carry(written)
             self._late |= late | self._follow_changed(slots)
-            self._split_tuples()
+            self._split_structures()
         else:
             raise Differs
         self._finish()
@@ -420,21 +422,79 @@ class _Turn(Tried):
         self._before = with_slots(self._before, old)
         return {*named}
 
-    def _split_tuples(self) -> None:
-        """Let what tuples hold that turns make anew be among the locals in their place."""
-        old, now = self._before.locals, self._start.locals
-        tuples = {
+    def _split_structures(self) -> None:
+        """Let what tuples, lists, dicts and objects hold that turns make anew be among the locals
+        in their place, where nobody else knows these."""
+        old, now, heap = self._before.locals, self._start.locals, self._executor.heap
+        renewed = {
             name: value
             for name, value in now.items()
-            if is_tuple(value) and (name in self._late or not is_same(old.get(name), value))
+            if (name in self._late or not is_same(old.get(name), value))
+            if name in self._slots or self._is_live(name)
+            if is_structure(heap, value) and is_built_alike(heap, old.get(name), value)
         }
-        names = [name for name, value in tuples.items() if is_built_alike(old.get(name), value)]
-        self._before = replace(self._before, locals=with_parts(old, names))
-        self._tuples |= {name: tuples[name] for name in names}
-        self._start = replace(self._start, locals=with_parts(now, names))
+        known = self._known_elsewhere(renewed)
+        found = {
+            name: value
+            for name, value in renewed.items()
+            if known.isdisjoint(objects_in(heap, value))
+        }
+        self._before = replace(self._before, locals=with_parts(heap, old, found))
+        self._start = replace(self._start, locals=with_parts(heap, now, found))
         self._late |= {
-            part for name in names if name in self._late for part in parts_of(name, old[name])
+            part for name in found if name in self._late for part in parts_of(heap, name, old[name])
         }
+        self._know(found)
+
+    def _is_live(self, name: str) -> bool:
+        """Whether a turn may read a variable before it sets it."""
+        return root_of(name) in self._frame.body.live[self._saved.index + 1]
+
+    def _known_elsewhere(self, values: Mapping[str, Value]) -> set[int]:
+        """Heap ids of lists, dicts and objects that variables hold, and that somebody else knows:
+        another variable, another object, or the caller."""
+        heap, frame = self._executor.heap, self._frame
+        count = Counter(
+            identity for value in values.values() for identity in objects_in(heap, value)
+        )
+        if not count:
+            return set()
+        held = {slot: slot.read(heap) for name, slot in self._slots.items() if name in values}
+        locals_now = frame.locals
+        frame.locals = {
+            name: value
+            for name, value in dict.items(locals_now)
+            if name not in values and self._is_live(name)
+        }
+        for slot in held:
+            slot.write(heap, Constant(None))
+        try:
+            others = reached(self._executor, count.keys()).found
+        finally:
+            frame.locals = locals_now
+            for slot, value in held.items():
+                slot.write(heap, value)
+        twice = {identity for identity, times in count.items() if times > 1}
+        return twice | {key for key in others if isinstance(key, int)}
+
+    def _check_structures(self) -> None:
+        """Refuse a turn that does not make anew what a variable holds, or lets somebody else know
+        it.
+
+        Raises:
+            Differs: it does so.
+        """
+        heap = self._executor.heap
+        held = {
+            name: value
+            for name in self._structures
+            if name in self._now.read and (value := dict.get(self._now, name)) is not None
+        }
+        known = self._known_elsewhere(held)
+        for value in held.values():
+            for identity in objects_in(heap, value):
+                if identity in known or not heap.is_made_since(self._mark.heap, identity):
+                    raise Differs
 
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
@@ -503,7 +563,7 @@ class _Turn(Tried):
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
         has handed that on (`x, y = y, new`)."""
-        if root_of(name) in self._frame.body.live[self._start.index + 1]:
+        if self._is_live(name):
             return False
         others = [value for other, value in self._start.locals.items() if other != name]
         found = [handed_on(self._executor, value) for value in others]
@@ -606,6 +666,7 @@ class _Turn(Tried):
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
+        self._check_structures()
         if self._memories.carried and self._builder.arm is not None:
             raise Differs  # what it leaves would be there whichever arm Python runs
         kept = self._kept()
@@ -939,6 +1000,7 @@ class _CountedTurn(_Turn):
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
+        self._check_structures()
         recorder, builder = self._recorder, self._builder
         kept = self._kept()
         self._refuse_views(kept)

@@ -40,6 +40,10 @@ class Slot:
         """What it holds now; UNBOUND: there is no such place."""
         return self.of(heap[self.identity])
 
+    def write(self, heap: Heap, value: Value) -> None:
+        """Let it hold another value."""
+        heap.write(self.identity, with_values(heap[self.identity], {self.key: value}))
+
     def of(self, contents: Any) -> Value:
         """What it holds where the object has these contents; UNBOUND: there is no such place."""
         return (slots_of(contents) or {}).get(self.key, UNBOUND)

@@ -21,8 +21,14 @@ from dynajit.capture.execution.slots import (
     with_fields,
     with_values,
 )
-from dynajit.capture.execution.tuples import is_built_alike, is_tuple, parts_of, with_tuples
+from dynajit.capture.execution.structures import (
+    is_built_alike,
+    objects_in,
+    parts_of,
+    with_structures,
+)
 from dynajit.capture.machine.frames import Frame, SavedFrame
+from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
 from dynajit.capture.tensors.backward import Tape
@@ -32,7 +38,6 @@ from dynajit.capture.tensors.turns import Turns
 from dynajit.capture.values.containers import (
     HeapValue,
     IteratorValue,
-    TupleValue,
 )
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -101,12 +106,12 @@ class Reads(dict[str, Value]):
         found.read.update(name for name in read if name not in self.fresh)
         return found
 
-    def split(self, name: str, template: TupleValue) -> None:
-        """At the end of a turn: let the parts of a tuple be there, read and set as it was."""
+    def split(self, heap: Heap, name: str, template: Value) -> None:
+        """At the end of a turn: let the parts of a structure be there, read and set as it was."""
         value = dict.get(self, name)
-        if not is_tuple(value) or not is_built_alike(value, template):
+        if value is None or not is_built_alike(heap, value, template):
             return
-        parts = parts_of(name, value)
+        parts = parts_of(heap, name, value)
         self.update(parts)
         self.read.update(parts if name in self.read else ())
         self.fresh.update(parts if name in self.fresh else ())
@@ -207,8 +212,10 @@ class Tried:
         self._entered = executor.heap.mark()
         #: Name among the locals -> a place elsewhere.
         self._slots: dict[str, Slot] = {}
-        #: Variable -> the tuple in front of the turn whose parts are among the locals in its place.
-        self._tuples: dict[str, TupleValue] = {}
+        #: Variable -> what it holds in front of the turn, of which the parts are among the locals.
+        self._structures: dict[str, Value] = {}
+        #: Heap ids of the lists, dicts and objects among these.
+        self._renewed: frozenset[int] = frozenset()
         #: Heap id -> attributes that only the turn writes.
         self._gained: dict[int, tuple[str, ...]] = {}
         #: Heap id -> contents in front of the turn, with those attributes.
@@ -242,11 +249,20 @@ class Tried:
         }
         self._start = with_slots(self._start, held)
 
+    def _know(self, structures: Mapping[str, Value]) -> None:
+        """Let more variables hold structures of which the parts are among the locals."""
+        self._structures.update(structures)
+        heap = self._executor.heap
+        own = (objects_in(heap, value) for value in self._structures.values())
+        self._renewed = frozenset(identity for each in own for identity in each)
+
     def _changed_slots(self, mark: int) -> dict[Slot, Value]:
         """Slots that have changed since a mark and are no variables -> what they held then."""
         found: dict[Slot, Value] = {}
         heap, known = self._executor.heap, set(self._slots.values())
         for identity, before in heap.written_since(mark).items():
+            if identity in self._renewed:
+                continue
             before = self._in_front.get(identity, before)
             for key, (old, now) in changed(before, heap[identity]).items():
                 slot = Slot(identity, key)
@@ -301,7 +317,7 @@ class Tried:
     def _without_slots(self, found: Mapping[str, Value]) -> dict[str, Value]:
         """Some locals; what slots hold is put there."""
         heap = self._recorder.heap
-        found = with_tuples(found, self._tuples)
+        found = with_structures(heap, found, self._structures)
         wanted: dict[int, dict[Hashable, Value]] = {}
         for name, slot in self._slots.items():
             value = found.get(name, UNBOUND)
@@ -318,8 +334,8 @@ class Tried:
             if value is not UNBOUND:
                 dict.__setitem__(self._now, name, value)
                 self._now.read.add(name)
-        for name, template in self._tuples.items():
-            self._now.split(name, template)
+        for name, template in self._structures.items():
+            self._now.split(self._executor.heap, name, template)
 
     def _again(self) -> None:
         """In front of the turn once more."""
@@ -393,7 +409,8 @@ class Tried:
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""
-        return {slot.identity for slot in self._slots.values() if slot.key is WHOLE}
+        cells = {slot.identity for slot in self._slots.values() if slot.key is WHOLE}
+        return cells | self._renewed
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]

@@ -102,19 +102,20 @@ def transformed(z, n):
     return z, total
 
 
-LOOPS = [
-    (heat, (X, 60)), (with_the_counter, (X, 60)), (numbers_of_numpy, (X, 60)),
-    (power_iteration, (MATRIX, X, 60)), (rows, (MATRIX, 60)), (chosen, (X, 60)), (integers, (60,)),
-    (single, (60,)), (escaping, (COMPLEX, 60)), (schrodinger, (COMPLEX, 60)),
-    (turned, (COMPLEX, 60)), (transformed, (COMPLEX, 60)),
-]  # fmt: skip
-
-
 def other_class_later(u, n):
     total = 0
     for i in range(n):
         total = total + (u.sum() if i == 30 else 1)
     return total
+
+
+LOOPS = [
+    (other_class_later, (X, 60)),
+    (heat, (X, 60)), (with_the_counter, (X, 60)), (numbers_of_numpy, (X, 60)),
+    (power_iteration, (MATRIX, X, 60)), (rows, (MATRIX, 60)), (chosen, (X, 60)), (integers, (60,)),
+    (single, (60,)), (escaping, (COMPLEX, 60)), (schrodinger, (COMPLEX, 60)),
+    (turned, (COMPLEX, 60)), (transformed, (COMPLEX, 60)),
+]  # fmt: skip
 
 
 def small_integers(n):
@@ -250,7 +251,7 @@ def test_an_array_that_no_turn_changes_is_itself() -> None:
 
 
 UNROLLED = [
-    (other_class_later, (X, 60)), (small_integers, (60,)), (powers, (X, 20)),
+    (small_integers, (60,)), (powers, (X, 20)),
     (two_arrays_over_one_memory, (X, 40)),
 ]  # fmt: skip
 
