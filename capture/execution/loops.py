@@ -341,6 +341,7 @@ class _Turn(Tried):
     """
 
     differentiable = True
+    runs_backward = True
     follows_cells = True
     #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
@@ -358,6 +359,7 @@ class _Turn(Tried):
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
+        self._tape = self._recorder.tape
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -473,6 +475,7 @@ class _Turn(Tried):
             raise Differs
         self._enter(self._begin())
         self._memories.begin()
+        self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.lists)
         frame.push(self._items.item(counter))
@@ -535,8 +538,9 @@ class _Turn(Tried):
         memories.check_costs(taken)
         after += memories.after()
         rows = [*collected.values(), *memories.rows()]
-        if self.hands_leaves_on and any(map(self._builder.node_needs_gradient, (*after, *rows))):
-            raise Differs  # a gradient would pass to leaves of all turns
+        is_ended = self.hands_leaves_on or bool(self._recorder.tape.spent - self._tape.spent)
+        if is_ended and any(map(self._builder.node_needs_gradient, (*after, *rows))):
+            raise Differs  # a gradient would pass to leaves of all turns, or pass a second time
         stands = [elements_in(self._recorder, self._tensors[name][1]).node for name in kept]
         stands += memories.stands()
         body, fixed = body_of(

@@ -5,6 +5,9 @@ While a turn is captured that stands for others, each memory that turns write ho
 turn; behind the loop it holds what the last turn has left, with the versions that so many writes
 give. Turns of the compiled loop write all elements of what is handed on, not only those that the
 program writes: memory that is much larger than what a turn computes is not carried.
+
+A leaf that requires a gradient is written while none are recorded: in each turn its memory holds an
+input of the turn at which gradients end, as they do at the leaf.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
-from dynajit.capture.values.tensors import MemoryContents, TensorContents
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir import graph
@@ -82,8 +85,27 @@ class Memories:
             self.carried[identity] = memory
 
     def _has_history(self, memory: MemoryContents) -> bool:
-        needs = self._recorder.builder.needs_gradient
-        return memory.has_history or needs(memory.value) or needs(memory.elements)
+        """Whether gradients pass through what memory holds, and do not end at the leaf that it is
+        the memory of."""
+        if not self._needs_gradient(memory):
+            return False
+        return memory.has_history or not self._is_of_leaf(memory.base)
+
+    def _needs_gradient(self, memory: MemoryContents) -> bool:
+        return bool(self._recorder.builder.needs_gradient(memory.value))
+
+    def _is_of_leaf(self, base: TensorValue) -> bool:
+        """Whether a tensor is a leaf which requires a gradient, and looks at its own memory."""
+        contents: TensorContents = self._recorder.heap[base.identity]
+        if contents.has_new_data or contents.is_frozen:
+            return False
+        existing = self._recorder.existing(base)
+        return contents.is_new_leaf or (existing is not None and existing.is_leaf)
+
+    @property
+    def are_of_leaves(self) -> bool:
+        """Whether a gradient ends at something that is carried."""
+        return any(map(self._needs_gradient, self.carried.values()))
 
     def has(self, tensor: int) -> bool:
         """Whether a tensor looks at memory that is carried."""
@@ -98,8 +120,12 @@ class Memories:
             recorder.builder.lay_out(stand, memory.strides)
             self._stands[identity] = stand
             version = memory.version + 1
+            held = stand
+            if self._needs_gradient(memory):
+                held = recorder.builder.leaf(stand, memory.base.identity)
+                recorder.builder.lay_out(held, memory.strides)
             recorder.heap.write(
-                identity, replace(memory, value=stand, elements=stand, version=version)
+                identity, replace(memory, value=held, elements=stand, version=version)
             )
 
     def look(self) -> None:
@@ -114,10 +140,13 @@ class Memories:
             is_same = now.base is before.base and now.strides == before.strides
             if not is_same or now.is_uncertain or self._has_history(now):
                 raise NotCarried
-            if now.value.node is not now.elements.node or now.value.node in seen:
+            if self._needs_gradient(now) is not self._needs_gradient(before):
+                raise NotCarried
+            has_own = self._needs_gradient(now) or now.value.node is now.elements.node
+            if not has_own or now.elements.node in seen:
                 raise NotCarried
             self._now[identity] = now
-            seen.add(now.value.node)
+            seen.add(now.elements.node)
 
     def split(
         self,
@@ -135,6 +164,8 @@ class Memories:
             others: what else is read of a turn.
         """
         for identity, now in self._now.items():
+            if self._needs_gradient(now):
+                continue
             stand = self._stands[identity].node
             found = row_writes(stand, now.value.node, taken, numbers, turns)
             if found is not None and not any(node in found.changes.gone for node in others):
@@ -151,11 +182,12 @@ class Memories:
 
     def given(self) -> list[graph.Node]:
         """What that is in front of the turn."""
-        return [self.carried[identity].value.node for identity in self._whole()]
+        held = [self.carried[identity].elements for identity in self._whole()]
+        return [self._recorder.builder.without_gradient(value).node for value in held]
 
     def after(self) -> list[graph.Node]:
         """What it is after the turn."""
-        return [self._now[identity].value.node for identity in self._whole()]
+        return [self._now[identity].elements.node for identity in self._whole()]
 
     def rows(self) -> list[graph.Node]:
         """What turns leave in rows of the other memories."""
@@ -213,10 +245,14 @@ class Memories:
         recorder = self._recorder
         before, now = self.carried[identity], self._now[identity]
         recorder.builder.lay_out(result, before.strides)
-        recorder.writes.placed.add(result.node)
+        held = result
+        if self._needs_gradient(before):
+            held = recorder.builder.with_history_of(before.value, result)
+            recorder.builder.lay_out(held, before.strides)
+        recorder.writes.placed |= {held.node, result.node}
         made = replace(
             before,
-            value=result,
+            value=held,
             elements=result,
             version=before.version + (now.version - before.version) * turns,
             bumps=before.bumps + (now.bumps - before.bumps) * turns,

@@ -153,6 +153,8 @@ class Tried:
 
     #: Whether gradients may pass.
     differentiable: ClassVar[bool] = False
+    #: Whether turns may run backward through what they have made.
+    runs_backward: ClassVar[bool] = False
     #: Whether gradients end at what turns hand on, within the turn.
     hands_leaves_on: bool = False
     #: Whether variables in cells may change: they are among the locals here.
@@ -279,7 +281,7 @@ class Tried:
         """Whether backward has run from nothing but what the turn has made."""
         own = set(self._builder.nodes[self._mark.nodes[1] :])
         is_same = now.hooks == before.hooks and now.retained == before.retained
-        return self.hands_leaves_on and is_same and now.spent - before.spent <= own
+        return self.runs_backward and is_same and now.spent - before.spent <= own
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""
