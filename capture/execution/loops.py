@@ -23,9 +23,11 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried
+from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
+    Head,
     Tried,
     body_of,
     elements_in,
@@ -38,18 +40,19 @@ from dynajit.capture.execution.tried_turns import (
     may_try,
     nodes_of,
     noted,
-    saved_with_cells,
     value_in,
     with_gradients,
+    with_slots,
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
-from dynajit.capture.machine.frames import Frame, SavedFrame
+from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
 from dynajit.capture.python.tensors.counts import (
     handed_on,
     held_number,
+    held_number_of_calls,
     is_count,
     is_literal,
     like,
@@ -112,7 +115,7 @@ class Watched:
     Args:
         frame: in which it runs.
         iterator: what it goes over.
-        states: the frame in front of its last turns, the latest last.
+        heads: the state in front of its last turns, the latest last.
         turns: how many turns began.
         tried: how many turns were tried.
         nodes: of the graph, in front of its last turn.
@@ -121,7 +124,7 @@ class Watched:
 
     frame: Frame
     iterator: IteratorValue
-    states: tuple[SavedFrame, ...]
+    heads: tuple[Head, ...]
     turns: int
     tried: int
     nodes: int
@@ -254,7 +257,7 @@ class Watcher:
             if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
-        states = (*found.states, saved_with_cells(executor, frame))[-PEELED:]
+        heads = (*found.heads, Head.of(executor, frame))[-PEELED:]
         tried, is_loop = found.tried, found.is_loop
         if (
             found.turns >= PEELED
@@ -263,25 +266,23 @@ class Watcher:
             and may_try(executor, frame)
         ):
             pays = _pays(executor.recorder.builder.nodes[found.nodes :], left)
-            tried += self._try(executor, frame, iterator, found.states[-1], pays)
+            tried += self._try(executor, frame, iterator, found.heads[-1], pays)
             is_loop = items_left(executor, iterator) != left
         nodes = len(executor.recorder.builder.nodes)
-        self._watched[key] = Watched(
-            frame, iterator, states, found.turns + 1, tried, nodes, is_loop
-        )
+        self._watched[key] = Watched(frame, iterator, heads, found.turns + 1, tried, nodes, is_loop)
 
     def _try(
         self,
         executor: "Executor",
         frame: Frame,
         iterator: IteratorValue,
-        before: SavedFrame,
+        before: Head,
         pays: bool,
     ) -> bool:
         """Try a turn that stands for all others.
 
         Args:
-            before: the frame in front of the turn before.
+            before: the state in front of the turn before.
             pays: a loop with a known number of turns pays; one version for all numbers always does.
 
         Returns:
@@ -325,9 +326,9 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
-def _is_float(value: Value | None) -> bool:
-    """Whether it is a float of Python's that is known when the code runs."""
-    return isinstance(value, Scalar) and value.python_type is float
+def _is_of_calls(value: Value | None) -> bool:
+    """Whether it is an int or a float of Python's that is known when the code runs."""
+    return isinstance(value, Scalar) and value.python_type in (int, float)
 
 
 class _Turn(Tried):
@@ -335,23 +336,24 @@ class _Turn(Tried):
 
     Args:
         executor, frame: at the head of the loop.
-        before: the frame in front of the turn before.
+        before: the state in front of the turn before.
         items: what the loop gives in the turns that are left.
         number: of the loop.
     """
 
     differentiable = True
     runs_backward = True
-    follows_cells = True
-    #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
+    follows_slots = True
+    #: Numbers of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
-    hands_floats_on = True
+    hands_numbers_on = True
 
     def __init__(
-        self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
+        self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
     ) -> None:
         super().__init__(executor, frame, number)
-        self._before, self._items = before, items
+        self._before, self._items = before.frame, items
+        self._follow_changed(self._changed_slots(before.heap))
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -370,16 +372,33 @@ class _Turn(Tried):
         for _ in range(MOST_ROUNDS):
             self._capture()
             written, late = self._memories.further(self._mark.heap), self._changed_late()
-            if not written and not late:
+            slots = self._changed_slots(self._mark.heap)
+            if not written and not late and not slots:
                 break
             self.undo()
             self._again()
             self._clear()
             self._memories.carry(written)
-            self._late |= late
+            self._late |= late | self._follow_changed(slots)
         else:
             raise Differs
         self._finish()
+
+    def _follow_changed(self, slots: Mapping[Slot, Value]) -> set[str]:
+        """Let more slots be among the locals.
+
+        Args:
+            slots: each, and what it held in front of the turn before.
+
+        Returns:
+            Their names.
+        """
+        own = [slot for slot in slots if slot.identity not in self._items.lists]
+        named = self._named(own)
+        self._follow(named)
+        old = {name: slots[slot] for name, slot in named.items()}
+        self._before = with_slots(self._before, old)
+        return {*named}
 
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
@@ -414,7 +433,7 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
-            if held is not None and name not in self._cells and self._is_spent_name(name, held):
+            if held is not None and name not in self._slots and self._is_spent_name(name, held):
                 continue
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
@@ -424,8 +443,10 @@ class _Turn(Tried):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
                 found[name] = scalar
-            elif self.hands_floats_on and _is_float(old) and _is_float(value):
-                found[name] = self._counted(name, float)
+            elif self.hands_numbers_on and _is_of_calls(old) and _is_of_calls(value):
+                found[name] = self._counted(name, value.python_type)
+            elif name in self._slots:
+                raise Differs
         identities = [value.identity for value, _ in self._tensors.values()]
         if (
             len(set(identities)) < len(identities)
@@ -456,9 +477,9 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if not _is_float(first) and not (name in self._late and is_literal(first)):
+        if not _is_of_calls(first) and not (name in self._late and is_literal(first)):
             return elements_in(self._recorder, self._tensors[name][0])
-        found = held_number(self._executor, first)
+        found = held_number_of_calls(self._executor, first)
         if found is None:
             raise Differs
         return found
@@ -483,7 +504,7 @@ class _Turn(Tried):
         for _ in range(MOST_INSTRUCTIONS):
             executor.run_one()
             if len(executor.frames) == self.depth and frame.index == self._start.index:
-                self._look_into_cells()
+                self._look_into_slots()
                 return
         raise Differs
 
@@ -749,7 +770,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._late or _is_float(first)):
+        if held is None and (is_count(first) or name in self._late or _is_of_calls(first)):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
@@ -783,10 +804,10 @@ class _CountedTurn(_Turn):
     memory that is written, have a size, or a count, for each number of turns.
     """
 
-    hands_floats_on = False
+    hands_numbers_on = False
 
     def __init__(
-        self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
+        self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
     ) -> None:
         assert items.stop is not None
         self._stop = items.stop

@@ -5,13 +5,14 @@ changed; `body_of` makes the graph of a turn of what was recorded. Whether turns
 which are tried, is said by `loops` and `tested_loops`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.bytecode.instructions import Body
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
+from dynajit.capture.execution.slots import WHOLE, Slot, changed, is_alike, with_values
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
@@ -23,9 +24,9 @@ from dynajit.capture.values.containers import (
     HeapValue,
     IteratorValue,
 )
-from dynajit.capture.values.functions import CellValue
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, META
 from dynajit.core.types.dtypes import Category
@@ -105,24 +106,42 @@ class Reads(dict[str, Value]):
         super().__setitem__(name, value)
 
 
-def saved_with_cells(executor: "Executor", frame: Frame) -> SavedFrame:
-    """The state of a frame, with what its own cells hold among the locals: variables that functions
-    in it read, too (a lambda, a generator expression, before Python 3.12 a comprehension)."""
-    saved = frame.save()
-    cells = own_cells(executor, frame)
-    held = {name: executor.cell_contents(cell) for name, cell in cells.items()}
+def own_cells(executor: "Executor", frame: Frame) -> dict[str, Slot]:
+    """The cells of variables of the frame's function of which it is known what they hold: variables
+    that functions in it read, too (a lambda, a generator expression, before Python 3.12 a
+    comprehension)."""
+    found = {name: frame.cells.get(name) for name in frame.code.co_cellvars}
+    return {
+        name: Slot(cell.identity, WHOLE)
+        for name, cell in found.items()
+        if cell is not None and executor.heap[cell.identity] is not None
+    }
+
+
+def with_slots(saved: SavedFrame, held: Mapping[str, Value]) -> SavedFrame:
+    """The state of a frame, with what slots hold among the locals."""
     bound = {name: value for name, value in held.items() if value is not UNBOUND}
     return replace(saved, locals={**saved.locals, **bound})
 
 
-def own_cells(executor: "Executor", frame: Frame) -> dict[str, CellValue]:
-    """The cells of variables of the frame's function of which it is known what they hold."""
-    found = {name: frame.cells.get(name) for name in frame.code.co_cellvars}
-    return {
-        name: cell
-        for name, cell in found.items()
-        if cell is not None and executor.heap[cell.identity] is not None
-    }
+@record
+class Head:
+    """The state in front of a turn.
+
+    Args:
+        frame: with what its own cells hold among the locals.
+        heap: a mark of the heap.
+    """
+
+    frame: SavedFrame
+    heap: int
+
+    @classmethod
+    def of(cls, executor: "Executor", frame: Frame) -> "Head":
+        """The state now."""
+        cells = own_cells(executor, frame)
+        held = {name: cell.read(executor.heap) for name, cell in cells.items()}
+        return cls(with_slots(frame.save(), held), executor.heap.mark())
 
 
 class StandIns:
@@ -157,16 +176,18 @@ class Tried:
     runs_backward: ClassVar[bool] = False
     #: Whether gradients end at what turns hand on, within the turn.
     hands_leaves_on: bool = False
-    #: Whether variables in cells may change: they are among the locals here.
-    follows_cells: ClassVar[bool] = False
+    #: Whether slots may change: what they hold is among the locals here.
+    follows_slots: ClassVar[bool] = False
 
     def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._number = executor, frame, number
         self._recorder, self._builder = executor.recorder, executor.recorder.builder
-        self._cells = own_cells(executor, frame) if self.follows_cells else {}
-        self._saved = frame.save()
-        self._start = saved_with_cells(executor, frame) if self._cells else self._saved
+        self._saved = self._start = frame.save()
+        #: Name among the locals -> a place elsewhere.
+        self._slots: dict[str, Slot] = {}
+        if self.follows_slots:
+            self._follow(own_cells(executor, frame))
         self._outer = frame.locals
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
@@ -183,6 +204,30 @@ class Tried:
     def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
         """Whether the turn has an item of an iterator of its own."""
         return False
+
+    def _follow(self, slots: Mapping[str, Slot]) -> None:
+        """Let some slots, as they are in front of the turn, be among the locals."""
+        heap = self._executor.heap
+        self._slots.update(slots)
+        self._start = with_slots(
+            self._start, {name: slot.read(heap) for name, slot in slots.items()}
+        )
+
+    def _changed_slots(self, mark: int) -> dict[Slot, Value]:
+        """Slots that have changed since a mark and are no variables -> what they held then."""
+        found: dict[Slot, Value] = {}
+        heap, known = self._executor.heap, set(self._slots.values())
+        for identity, before in heap.written_since(mark).items():
+            for key, (old, now) in changed(before, heap[identity]).items():
+                slot = Slot(identity, key)
+                if slot not in known and not is_same(old, now):
+                    found[slot] = old
+        return found
+
+    def _named(self, slots: Iterable[Slot]) -> dict[str, Slot]:
+        """Names for more slots, which no variable has."""
+        first = len(self._slots)
+        return {f"slot {first + count}": slot for count, slot in enumerate(slots)}
 
     def _stand_in(self, name: str, value: TensorValue, needs_gradient: bool = False) -> TensorValue:
         """A tensor like one that there is in front of the turn.
@@ -210,21 +255,24 @@ class Tried:
     def _enter(self, found: Mapping[str, Value]) -> None:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
-        self._frame.locals = Reads(self._without_cells(found))
+        self._frame.locals = Reads(self._without_slots(found))
 
-    def _without_cells(self, found: Mapping[str, Value]) -> dict[str, Value]:
-        """Some locals; those in cells are put there."""
+    def _without_slots(self, found: Mapping[str, Value]) -> dict[str, Value]:
+        """Some locals; what slots hold is put there."""
         heap = self._recorder.heap
-        for name, cell in self._cells.items():
+        wanted: dict[int, dict[Hashable, Value]] = {}
+        for name, slot in self._slots.items():
             value = found.get(name, UNBOUND)
-            if heap[cell.identity] is not value:
-                heap.write(cell.identity, value)
-        return {name: value for name, value in found.items() if name not in self._cells}
+            if slot.read(heap) is not value:
+                wanted.setdefault(slot.identity, {})[slot.key] = value
+        for identity, values in wanted.items():
+            heap.write(identity, with_values(heap[identity], values))
+        return {name: value for name, value in found.items() if name not in self._slots}
 
-    def _look_into_cells(self) -> None:
-        """At the end of the turn: what cells hold, which anybody may have read."""
-        for name, cell in self._cells.items():
-            value = self._executor.cell_contents(cell)
+    def _look_into_slots(self) -> None:
+        """At the end of the turn: what slots hold, which anybody may have read."""
+        for name, slot in self._slots.items():
+            value = slot.read(self._executor.heap)
             if value is not UNBOUND:
                 dict.__setitem__(self._now, name, value)
                 self._now.read.add(name)
@@ -243,7 +291,7 @@ class Tried:
         """The frame is in front of the turn again, with other locals."""
         read = self._frame.locals
         self._frame.restore(self._saved)
-        found = self._without_cells(found)
+        found = self._without_slots(found)
         self._frame.locals = dict(found)
         if isinstance(self._outer, Reads):
             seen = read.read if isinstance(read, Reads) else ()
@@ -271,11 +319,21 @@ class Tried:
             raise Differs
         known = self._followed()
         for identity, old in heap.written_since(self._mark.heap).items():
-            is_same = heap[identity] is old or identity in known
-            if is_same or is_read_again(old, heap[identity]):
+            now = heap[identity]
+            if now is old or identity in known or is_read_again(old, now):
                 continue
-            if identity != recorder.tape_id or not self._has_run_own_backward(old, heap[identity]):
+            if self._has_changed_slots_only(identity, old, now):
+                continue
+            if identity != recorder.tape_id or not self._has_run_own_backward(old, now):
                 raise Differs
+
+    def _has_changed_slots_only(self, identity: int, before: Any, now: Any) -> bool:
+        """Whether an object differs in what slots hold, which is among the locals."""
+        slots = self._slots.values()
+        return is_alike(before, now) and all(
+            Slot(identity, key) in slots or is_same(*pair)
+            for key, pair in changed(before, now).items()
+        )
 
     def _has_run_own_backward(self, before: Tape, now: Tape) -> bool:
         """Whether backward has run from nothing but what the turn has made."""
@@ -285,7 +343,7 @@ class Tried:
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""
-        return {cell.identity for cell in self._cells.values()}
+        return {slot.identity for slot in self._slots.values() if slot.key is WHOLE}
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -551,6 +609,7 @@ def noted(builder: Any, results: Sequence[graph.Value], needs: Sequence[bool]) -
 __all__ = [
     "MOST_INSTRUCTIONS",
     "Differs",
+    "Head",
     "Reads",
     "Tried",
     "body_of",
@@ -562,7 +621,7 @@ __all__ = [
     "may_try",
     "nodes_of",
     "noted",
-    "saved_with_cells",
     "value_in",
     "with_gradients",
+    "with_slots",
 ]

@@ -22,11 +22,15 @@ from dynajit.core.types.dtypes import STORED, Category, DType, bool_, float32, f
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import cast
+from dynajit.ops.calls.contents import require
 
 _FORMS: Final[dict[Any, Any]] = {int: forms.COUNT, float: forms.FLOAT, bool: forms.TRUTH}
 
 #: Class of a number -> the dtype of its tensor.
 DTYPES: Final[dict[Any, Any]] = {int: int64, float: float64, bool: bool_}
+
+#: No int of a caller's that turns of a loop hand on is beyond: counters are far below.
+LARGEST_OF_CALLS: Final = 1 << 40
 
 
 def is_count(value: Value) -> TypeGuard[ObjectValue]:
@@ -123,6 +127,23 @@ def held_number(machine: Machine, value: Value) -> graph.Value | None:
         return None
     attributes = {"shape": (), "dtype": DTYPES[kind], "device": CPU}
     made: graph.Value = recorder.builder.handle(TABLE.full, (given,), attributes)
+    return made
+
+
+def held_number_of_calls(machine: Machine, value: Value) -> graph.Value | None:
+    """The same, also of an int that is known when the code runs; None: it cannot be.
+
+    One beyond `LARGEST_OF_CALLS` has the launch refuse its values.
+    """
+    is_of_calls = isinstance(value, Scalar) and value.python_type is int
+    if not is_of_calls or is_of_a_turn(value):
+        return held_number(machine, value)
+    recorder = machine.recorder
+    given = recorder.lift_scalar(value)
+    made: graph.Value = TABLE.full(given, shape=(), dtype=int64, device=CPU)
+    is_small = TABLE.le(made, LARGEST_OF_CALLS)
+    require(TABLE.logical_and(is_small, TABLE.ge(made, -LARGEST_OF_CALLS)))
+    recorder.intervals.note(made.node, (-LARGEST_OF_CALLS, LARGEST_OF_CALLS))
     return made
 
 
