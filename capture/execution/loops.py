@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.collected import Appended, NotCollected
-from dynajit.capture.execution.memories import Memories, NotCarried
+from dynajit.capture.execution.memories import (
+    Memories,
+    NotCarried,
+    is_second_view,
+    view_like,
+)
 from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
@@ -357,6 +362,8 @@ class _Turn(Tried):
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
+        #: Likewise, where each turn makes another view of the same memory.
+        self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
@@ -411,6 +418,7 @@ class _Turn(Tried):
     def _clear(self) -> None:
         self._tensors.clear()
         self._numbers.clear()
+        self._views.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -435,7 +443,10 @@ class _Turn(Tried):
             held = handed_on(self._executor, value)
             if held is not None and name not in self._slots and self._is_spent_name(name, held):
                 continue
-            if held is not None and is_plain(self._recorder, held, True):
+            if isinstance(value, TensorValue) and is_second_view(self._recorder, value, old):
+                self._views[name] = value, view_like(self._recorder, value)
+                found[name] = self._views[name][1]
+            elif held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
@@ -447,7 +458,8 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
             elif name in self._slots:
                 raise Differs
-        identities = [value.identity for value, _ in self._tensors.values()]
+        pairs = (*self._tensors.values(), *self._views.values())
+        identities = [value.identity for value, _ in pairs]
         if (
             len(set(identities)) < len(identities)
             or self._before.locals.keys() - self._start.locals
@@ -559,9 +571,7 @@ class _Turn(Tried):
         memories.check_costs(taken)
         after += memories.after()
         rows = [*collected.values(), *memories.rows()]
-        is_ended = self.hands_leaves_on or bool(self._recorder.tape.spent - self._tape.spent)
-        if is_ended and any(map(self._builder.node_needs_gradient, (*after, *rows))):
-            raise Differs  # a gradient would pass to leaves of all turns, or pass a second time
+        self._check_gradients_end((*after, *rows))
         stands = [elements_in(self._recorder, self._tensors[name][1]).node for name in kept]
         stands += memories.stands()
         body, fixed = body_of(
@@ -583,12 +593,38 @@ class _Turn(Tried):
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
             left[last.identity] = found[name] = self._result(name, result)
+        for name, (first, _) in self._views.items():
+            found[name] = view_like(self._recorder, first)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, collected_numbers, left)
         self._items.skip(len(counter))
+
+    def _check_gradients_end(self, results: Iterable[graph.Node]) -> None:
+        """Refuse a turn whose results have a history that ends in the turn, or that was used up.
+
+        Raises:
+            Differs: a gradient would pass to leaves of all turns, or pass a second time.
+        """
+        needing = [node for node in results if self._builder.node_needs_gradient(node)]
+        if needing and (self.hands_leaves_on or self._are_spent(needing)):
+            raise Differs
+
+    def _are_spent(self, results: Iterable[graph.Node]) -> bool:
+        """Whether a gradient of some results would pass what a backward run in the turn has."""
+        spent = self._recorder.tape.spent - self._tape.spent
+        found = list(results) if spent else []
+        seen = set(found)
+        while found:
+            node = found.pop()
+            if node in spent:
+                return True
+            further = {a for a in node.args if isinstance(a, graph.Node)} - seen
+            seen |= further
+            found += filter(self._builder.node_needs_gradient, further)
+        return False
 
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
@@ -749,7 +785,8 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers}
+        known = {*self._tensors, *self._numbers, *self._views}
+        self._check_views()
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
@@ -758,6 +795,22 @@ class _Turn(Tried):
         for name in known - now.read:
             if name not in now.fresh:
                 raise Differs
+
+    def _check_views(self) -> None:
+        """Refuse a turn that does not make of each view another one of the same elements.
+
+        Raises:
+            Differs: it does not.
+        """
+        heap, seen = self._recorder.heap, {stand.identity for _, stand in self._views.values()}
+        for name, (_, stand) in self._views.items():
+            value = self._now_in(name)
+            if not isinstance(value, TensorValue) or value.identity in seen:
+                raise Differs
+            is_new = heap.is_made_since(self._mark.heap, value.identity)
+            if not is_new or not is_second_view(self._recorder, value, stand):
+                raise Differs
+            seen.add(value.identity)
 
     def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
@@ -836,6 +889,8 @@ class _CountedTurn(_Turn):
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
+        if self._views:
+            raise Differs
         recorder, builder = self._recorder, self._builder
         kept = [name for name in self._tensors if name in self._now.read]
         self._refuse_views(kept)
@@ -849,11 +904,12 @@ class _CountedTurn(_Turn):
         numbers, changes = steps_of(self._items.counter, self._numbers_after(), wanted)
         numbers = numbers[: len(scalars)]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        stands = [value_in(recorder, stand).node for stand, _ in pairs]
+        self._check_gradients_end(after)
+        stands = [elements_in(recorder, stand).node for stand, _ in pairs]
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
         builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
-        given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
+        given = [elements_in(recorder, self._tensors[name][0]).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
         results = self._appended_loop(loop, MOST_ITEMS, (*given, *fixed), after)
         self._prove(self._ints(kept, stands, results), numbers, MOST_ITEMS)

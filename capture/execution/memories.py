@@ -15,9 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
+from dynajit.capture.tensors.memory import is_same_place, view_by
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.capture.values.symbolic import Value
 from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, numel
+from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import node_sizes
 from dynajit.ops.table.op_table import Kind
@@ -261,14 +264,38 @@ class Memories:
         recorder.heap.write(identity, made)
 
 
+def is_second_view(recorder: "Recorder", value: TensorValue, old: Value) -> bool:
+    """Whether a tensor is another object than an older one, over the same elements of its memory:
+    `g = g.detach()`. No gradient passes through it."""
+    if not isinstance(old, TensorValue) or (value.cls, old.cls) != (Tensor, Tensor):
+        return False
+    contents, other = (recorder.heap[each.identity] for each in (value, old))
+    if not contents.memory or contents.memory != other.memory or value.identity == old.identity:
+        return False
+    memory: MemoryContents = recorder.heap[contents.memory]
+    if memory.is_uncertain or recorder.builder.needs_gradient(memory.value):
+        return False
+    is_special = contents.attributes or contents.is_new_leaf or contents.is_frozen
+    if is_special or memory.base.identity == value.identity:
+        return False
+    is_fixed = all(step.numbers is None and not step.counted_by for step in contents.steps)
+    return is_fixed and is_same_place(recorder, contents, other)
+
+
+def view_like(recorder: "Recorder", value: TensorValue) -> TensorValue:
+    """A further view of the same elements."""
+    contents: TensorContents = recorder.heap[value.identity]
+    return view_by(recorder, contents.memory, contents.steps)
+
+
 def is_read_again(before: Any, now: Any) -> bool:
     """Whether a tensor is what it was, but for what its memory held when it was read last."""
     if not isinstance(before, TensorContents) or not isinstance(now, TensorContents):
         return False
-    if before.value is None:
+    if before.value is None and now.value is not None:
         return False
     same = replace(now, value=before.value, version=before.version)
     return bool(before == same)
 
 
-__all__ = ["Memories", "NotCarried", "is_read_again"]
+__all__ = ["Memories", "NotCarried", "is_read_again", "is_second_view", "view_like"]
