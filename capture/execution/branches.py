@@ -1,13 +1,13 @@
 """Jumps on a tensor within the turns of a loop, whose arms compute or write: both are captured.
 
-Where an arm of `if u > t: ...` has changed nothing but locals (and what it leaves on the stack), a
-break in every turn costs more than computing both arms: each is captured from the jump to the place
-where they meet, and what differs there is selected by the tensor (`where`). What an arm writes to
-memory is selected as it is written (`capture.tensors.memory.write`). Contract: the results are
-those of the arm that Python runs. An arm that has another effect, raises, or draws random numbers
-stands for nothing: everything is as if it had not been tried, and the jump breaks. What refuses its
-operands in the arm that Python leaves out (an index out of range, a division by zero) makes the
-launch refuse its values, and the function runs plainly (`capture.emit.plain_run`).
+Where an arm of `if u > t: ...` has changed nothing but locals, slots (`slots`) and what it leaves
+on the stack, a break in every turn costs more than computing both arms: each is captured from the
+jump to the place where they meet, and what differs there is selected by the tensor (`where`). What
+an arm writes to memory is selected as it is written (`capture.tensors.memory.write`). Contract: the
+results are those of the arm that Python runs. An arm that has another effect, raises, or draws
+random numbers stands for nothing: everything is as if it had not been tried, and the jump breaks.
+What refuses its operands in the arm that Python leaves out (an index out of range, a division by
+zero) makes the launch refuse its values, and the function runs plainly (`capture.emit.plain_run`).
 
 What is selected are tensors, arrays and numbers of NumPy's, and numbers of Python's, of one type in
 both arms. Nobody may be able to tell the selected one from the one that an arm has left: what
@@ -31,6 +31,14 @@ from dynajit.capture.execution.arms import (
     meeting_behind_loops,
 )
 from dynajit.capture.execution.memories import is_read_again
+from dynajit.capture.execution.slots import (
+    Slot,
+    changed,
+    gained,
+    is_alike,
+    with_fields,
+    with_values,
+)
 from dynajit.capture.execution.tried_turns import (
     Differs,
     Reads,
@@ -181,13 +189,15 @@ def _is_in_turn(executor: "Executor") -> bool:
 
 @record
 class _Left:
-    """What an arm leaves: where, on the stack, in locals; which of these it has read or set."""
+    """What an arm leaves: where, on the stack, in locals; which of these it has read or set; in
+    slots, and what they held before."""
 
     index: int
     stack: tuple[Any, ...]
     locals: Mapping[str, Value]
     read: frozenset[str]
     fresh: frozenset[str]
+    slots: Mapping[Slot, tuple[Value, Value]]
 
 
 class _Branch:
@@ -304,7 +314,7 @@ class _Branch:
             executor.run_one()
             reads = self._reads()
         self._builder.enter_arm(None)
-        self._check_effects(mark)
+        slots = self._taken_slots(self._checked_effects(mark))
         is_out = self._end == RETURN  # what lies below is let go of
         is_changed = any(a is not b for a, b in zip(frame.stack, below, strict=False))
         if frame.cells != cells or (is_changed and not is_out):
@@ -315,6 +325,7 @@ class _Branch:
             dict(frame.locals),
             frozenset(reads.read),
             frozenset(reads.fresh),
+            slots,
         )
         del frame.points[self._points :]
         return left
@@ -323,12 +334,16 @@ class _Branch:
         assert isinstance(self._frame.locals, Reads)
         return self._frame.locals
 
-    def _check_effects(self, mark: Mark) -> None:
-        """Refuse an arm that has changed more than its locals.
+    def _checked_effects(self, mark: Mark) -> dict[int, Any]:
+        """Refuse an arm that has changed more than its locals, memory and slots.
+
+        Returns:
+            Heap id of what has slots that may have changed -> its contents in front of the arm.
 
         Raises:
             Differs: it has.
         """
+        others: dict[int, Any] = {}
         recorder, heap = self._recorder, self._recorder.heap
         if recorder.random_blocks != mark.random_blocks or len(recorder.watched) != self._watched:
             raise Differs
@@ -339,7 +354,30 @@ class _Branch:
                 continue
             is_known = now is old or is_read_again(old, now) or _is_written(old, now)
             if not is_known and not self._is_met(mark, old, now):
+                others[identity] = old
+        return others
+
+    def _taken_slots(self, before: Mapping[int, Any]) -> dict[Slot, tuple[Value, Value]]:
+        """What slots held in front of an arm, and hold behind it. The heap holds the former again.
+
+        Args:
+            before: heap id -> contents in front of the arm.
+
+        Raises:
+            Differs: an object has changed in more than its slots.
+        """
+        heap = self._recorder.heap
+        found: dict[Slot, tuple[Value, Value]] = {}
+        for identity, old in before.items():
+            now = heap[identity]
+            heap.write(identity, old)
+            full = with_fields(self._executor, identity, gained(old, now))
+            if not is_alike(full, now):
                 raise Differs
+            heap.write(identity, full)
+            for key, pair in changed(full, now).items():
+                found[Slot(identity, key)] = pair
+        return found
 
     def _iterators(self) -> set[int]:
         """Heap ids of the iterators of loops that the arms have left."""
@@ -391,16 +429,35 @@ class _Branch:
                 if not isinstance(a, Value) or not isinstance(b, Value):
                     raise Differs
                 pairs.append((place, a, b))
+        pairs += self._pairs_of_slots(first, second)
         self._check_known({name: kept[name] for name in kept if name in live}, stack, pairs)
         for place, a, b in pairs:
             made = self._selected(condition, a, b)
             if isinstance(place, str):
                 kept[place] = made
+            elif isinstance(place, Slot):
+                self._write_slot(place, made)
             else:
                 stack[place] = made
         frame.stack = stack
         frame.index = second.index
         frame.locals = self._locals(kept, first, second)
+
+    def _pairs_of_slots(self, first: _Left, second: _Left) -> Iterator[tuple[Slot, Value, Value]]:
+        """What differs in slots, each with what either arm leaves; until it is selected, it holds
+        nothing that anybody could know."""
+        fronts = {slot: old for arm in (first, second) for slot, (old, _) in arm.slots.items()}
+        for slot, front in fronts.items():
+            a, b = (arm.slots.get(slot, (front, front))[1] for arm in (first, second))
+            if is_same(a, b):
+                self._write_slot(slot, a)
+                continue
+            self._write_slot(slot, Constant(None))
+            yield slot, a, b
+
+    def _write_slot(self, slot: Slot, value: Value) -> None:
+        heap = self._recorder.heap
+        heap.write(slot.identity, with_values(heap[slot.identity], {slot.key: value}))
 
     def _locals(self, kept: dict[str, Value], first: _Left, second: _Left) -> dict[str, Value]:
         """The locals behind the arms; a turn that is tried learns what was read and set."""

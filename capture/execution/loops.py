@@ -60,6 +60,7 @@ from dynajit.capture.python.tensors.counts import (
     held_number_of_calls,
     is_count,
     is_literal,
+    is_of_calls,
     like,
     new_count,
 )
@@ -331,11 +332,6 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
-def _is_of_calls(value: Value | None) -> bool:
-    """Whether it is an int or a float of Python's that is known when the code runs."""
-    return isinstance(value, Scalar) and value.python_type in (int, float)
-
-
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -380,7 +376,8 @@ class _Turn(Tried):
             self._capture()
             written, late = self._memories.further(self._mark.heap), self._changed_late()
             slots = self._changed_slots(self._mark.heap)
-            if not written and not late and not slots:
+            is_more = self._has_gained()
+            if not written and not late and not slots and not is_more:
                 break
             self.undo()
             self._again()
@@ -454,7 +451,7 @@ class _Turn(Tried):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
                 found[name] = scalar
-            elif self.hands_numbers_on and _is_of_calls(old) and _is_of_calls(value):
+            elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
             elif name in self._slots:
                 raise Differs
@@ -489,7 +486,7 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if not _is_of_calls(first) and not (name in self._late and is_literal(first)):
+        if not is_of_calls(first) and not (name in self._late and is_literal(first)):
             return elements_in(self._recorder, self._tensors[name][0])
         found = held_number_of_calls(self._executor, first)
         if found is None:
@@ -823,7 +820,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._late or _is_of_calls(first)):
+        if held is None and (is_count(first) or name in self._late or is_of_calls(first)):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:

@@ -5,16 +5,19 @@ A turn of a loop that changes such places alone is one whose objects are built a
 values can be carried from turn to turn, as those of variables are.
 
 Contract: `slots_of` takes contents of a heap object apart, `with_values` puts other values into
-them, and `is_alike` says whether two contents differ in such values only.
+them, and `is_alike` says whether two contents differ in such values only. Contents of an existing
+instance lack attributes that nobody has written yet: `with_fields` reads them.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.machine.heap import Heap
-from dynajit.capture.values.objects import DELETED, ObjectContents
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.objects.fields import instance_value
+from dynajit.capture.values.objects import DELETED, ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import UNBOUND, Value
 from dynajit.capture.values.tensors import TensorContents
 from dynajit.core.records import record
@@ -39,8 +42,12 @@ class Slot:
     key: Hashable
 
     def read(self, heap: Heap) -> Value:
-        """What it holds; UNBOUND: there is no such place any more."""
-        return (slots_of(heap[self.identity]) or {}).get(self.key, UNBOUND)
+        """What it holds now; UNBOUND: there is no such place."""
+        return self.of(heap[self.identity])
+
+    def of(self, contents: Any) -> Value:
+        """What it holds where the object has these contents; UNBOUND: there is no such place."""
+        return (slots_of(contents) or {}).get(self.key, UNBOUND)
 
 
 def slots_of(contents: Any) -> dict[Hashable, Value] | None:
@@ -107,6 +114,29 @@ def is_alike(before: Any, now: Any) -> bool:
         return True
     is_same_rest = bool(replace(now, written=before.written) == before)
     return is_same_rest and list(before.written) == list(now.written)
+
+
+def gained(before: Any, now: Any) -> tuple[str, ...]:
+    """Attributes of an existing instance that were written for the first time, in order."""
+    is_existing = isinstance(before, ObjectContents) and before.existing is not None
+    if not is_existing or not isinstance(now, ObjectContents):
+        return ()
+    return tuple(name for name in now.written if name not in before.written)
+
+
+def with_fields(machine: Machine, identity: int, names: Collection[str]) -> Any:
+    """The contents of an existing instance, now, with these attributes of its own among what was
+    written; without those that it does not have."""
+    contents = machine.heap[identity]
+    if not names:
+        return contents
+    handles = (h for h in machine.recorder.handles() if h.identity == identity)
+    value = next((h for h in handles if isinstance(h, ObjectValue)), None)
+    if value is None:
+        return contents
+    found = {name: instance_value(machine, value, name) for name in names}
+    held = {name: item for name, item in found.items() if item is not None}
+    return replace(contents, written={**contents.written, **held})
 
 
 def changed(before: Any, now: Any) -> dict[Hashable, tuple[Value, Value]]:

@@ -48,8 +48,10 @@ from dynajit.capture.python.tensors.counts import (
     counted_in,
     handed_on,
     held_number,
+    held_number_of_calls,
     is_count,
     is_number,
+    is_of_calls,
     like,
     new_count,
 )
@@ -234,6 +236,7 @@ class _Test(Tried):
     """
 
     differentiable = True
+    follows_slots = True
 
     def __init__(
         self,
@@ -278,12 +281,15 @@ class _Test(Tried):
         """
         for _ in range(MOST_ROUNDS):
             self._run()
-            if not self._carries_more():
+            is_more = self._carries_more() | self._has_gained()
+            slots = self._changed_slots(self._mark.heap)
+            if not is_more and not slots:
                 self._finish()
                 return
             self.undo()
             self._again()
             self._clear()
+            self._follow(self._named(slots))
         raise Differs
 
     # -- before ------------------------------------------------------------------------------
@@ -332,6 +338,7 @@ class _Test(Tried):
         frame.index = self._stay
         for count in range(MOST_INSTRUCTIONS):
             if count and len(executor.frames) == self.depth and self._is_at_end():
+                self._look_into_slots()
                 return
             executor.run_one()
         raise Differs
@@ -353,7 +360,7 @@ class _Test(Tried):
 
     def _is_untouched(self) -> bool:
         """Whether the turn has had no effect so far."""
-        is_same_heap = not any(self._recorder.heap.written_since(self._mark.heap))
+        is_same_heap = not any(self._recorder.heap.written_since(self._entered))
         has_nodes = len(self._builder.nodes) > self._mark.nodes[1]
         return is_same_heap and not has_nodes and not self._now.fresh
 
@@ -425,7 +432,7 @@ class _Test(Tried):
             if (
                 after is None
                 or not self._is_followed((name,), self._start.locals[name], given, after)
-                or (name not in now.read and name not in self._live and not is_same(given, after))
+                or (name not in now.read and not self._is_live(name) and not is_same(given, after))
             ):
                 self._drop(name, now)
         if any(name in now.read for name in self._dropped):
@@ -434,6 +441,10 @@ class _Test(Tried):
             raise Differs  # nobody knows whether a turn has set it
         self._needing.update(path for path in self._tensors if self._needs_after(path))
         return self._size() > before
+
+    def _is_live(self, name: str) -> bool:
+        """Whether anybody may read it behind the loop."""
+        return name in self._live or name in self._slots
 
     def _size(self) -> int:
         """How much is known of what is carried; it grows."""
@@ -448,14 +459,15 @@ class _Test(Tried):
 
     def _drop(self, name: str, now: Reads) -> None:
         """Nobody reads what a local holds in front of a turn, or behind the loop."""
-        if name in now.read or name in self._live:
+        if name in now.read or self._is_live(name):
             raise Differs
         self._dropped.add(name)
 
     def _is_followed(self, path: Path, first: Value, given: Value, after: Value) -> bool:
         """Whether a value is the same after the turn, or carried from now on; False: neither."""
         is_number_of_both = is_number(first) and first.python_type is after.python_type
-        if is_number_of_both and is_count(after) and not is_same(given, after):
+        is_computed = is_count(after) or (path[0] in self._slots and is_of_calls(first))
+        if is_number_of_both and is_computed and not is_same(given, after):
             self._carried.add(path)
             self._counted.add(path)
             return True
@@ -529,6 +541,13 @@ class _Test(Tried):
             raise Differs
         return found
 
+    def _held_in_front(self, path: Path) -> graph.Value:
+        """A number of Python's in front of the loop as one of the graph."""
+        found = held_number_of_calls(self._executor, self._first(path))
+        if found is None:
+            raise Differs
+        return found
+
     def _finish(self) -> None:
         """Put the loop in the place of its turns."""
         again = handed_on(self._executor, self._frame.pop())
@@ -554,7 +573,7 @@ class _Test(Tried):
         recorder.heap.restore(self._mark.heap)
         go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
-        given += [self._held_number(self._first(path)).node for path in self._counts]
+        given += [self._held_in_front(path).node for path in self._counts]
         given += [TABLE.cast(go, dtype=int64).node] if stays is not None else []
         loop = Loop(body, tuple(numbers), len(stands), tests=True)
         if any(map(builder.node_needs_gradient, after)):
@@ -579,7 +598,7 @@ class _Test(Tried):
             for path, result in zip(paths, results, strict=True)
         }
         made |= {path: each.behind(self._executor, turns, limit) for path, each in series.items()}
-        gone = {path[0] for path in self._numbers if path[0] not in self._live} | self._dropped
+        gone = {path[0] for path in self._numbers if not self._is_live(path[0])} | self._dropped
         found = {
             name: _with_results((name,), value, made)
             for name, value in self._start.locals.items()
@@ -639,8 +658,8 @@ class _Test(Tried):
             state = settled_range(executor, iterator)
             over = replace(state, rest=state.rest[:0])
             self._recorder.heap.write(iterator.identity, over)
-        if any(len(path) > 1 for path in ends):
-            raise Differs
+        if any(len(path) > 1 or path[0] in self._slots for path in ends):
+            raise Differs  # only variables differ between the arms behind the loop
         truth = TABLE.ne(stayed, 0) if self._stays_if_true else TABLE.eq(stayed, 0)
         frame.index = self._place
         frame.push(self._recorder.new_tensor(truth))
@@ -704,7 +723,7 @@ class _Test(Tried):
         paths = [
             path
             for path in self._tensors
-            if path[0] in self._live and not issubclass(self._first(path).python_type, np.generic)
+            if self._is_live(path[0]) and not issubclass(self._first(path).python_type, np.generic)
         ]
         for path in paths:
             before = stands.get(id(self._elements_after(path)))
@@ -734,7 +753,7 @@ class _Test(Tried):
                 raise Differs
             carried[repr(path)] = first, after
         limit = self._limit(counter, carried)
-        shown = [path for path in self._numbers if path[0] in self._live]
+        shown = [path for path in self._numbers if self._is_live(path[0])]
         wanted = [scalar for scalar, _ in self._turns.taken.values()]
         behind = [self._numbers[path][1] for path in shown]
         relied = self._turns.relied.values()

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 from dynajit.capture.bytecode.instructions import Body
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
-from dynajit.capture.execution.slots import WHOLE, Slot, changed, is_alike, with_values
+from dynajit.capture.execution.slots import (
+    WHOLE,
+    Slot,
+    changed,
+    gained,
+    is_alike,
+    with_fields,
+    with_values,
+)
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
@@ -184,8 +192,14 @@ class Tried:
         self._executor, self._frame, self._number = executor, frame, number
         self._recorder, self._builder = executor.recorder, executor.recorder.builder
         self._saved = self._start = frame.save()
+        #: A mark of the heap behind what the turn is given.
+        self._entered = executor.heap.mark()
         #: Name among the locals -> a place elsewhere.
         self._slots: dict[str, Slot] = {}
+        #: Heap id -> attributes that only the turn writes.
+        self._gained: dict[int, tuple[str, ...]] = {}
+        #: Heap id -> contents in front of the turn, with those attributes.
+        self._in_front: dict[int, Any] = {}
         if self.follows_slots:
             self._follow(own_cells(executor, frame))
         self._outer = frame.locals
@@ -209,20 +223,33 @@ class Tried:
         """Let some slots, as they are in front of the turn, be among the locals."""
         heap = self._executor.heap
         self._slots.update(slots)
-        self._start = with_slots(
-            self._start, {name: slot.read(heap) for name, slot in slots.items()}
-        )
+        held = {
+            name: slot.of(self._in_front.get(slot.identity, heap[slot.identity]))
+            for name, slot in slots.items()
+        }
+        self._start = with_slots(self._start, held)
 
     def _changed_slots(self, mark: int) -> dict[Slot, Value]:
         """Slots that have changed since a mark and are no variables -> what they held then."""
         found: dict[Slot, Value] = {}
         heap, known = self._executor.heap, set(self._slots.values())
         for identity, before in heap.written_since(mark).items():
+            before = self._in_front.get(identity, before)
             for key, (old, now) in changed(before, heap[identity]).items():
                 slot = Slot(identity, key)
                 if slot not in known and not is_same(old, now):
                     found[slot] = old
         return found
+
+    def _has_gained(self) -> bool:
+        """Whether the turn has written attributes for the first time; noted for the next try."""
+        heap, is_new = self._executor.heap, False
+        for identity, before in heap.written_since(self._mark.heap).items():
+            names = gained(self._in_front.get(identity, before), heap[identity])
+            if names and identity not in self._gained:
+                self._gained[identity] = names
+                is_new = True
+        return is_new
 
     def _named(self, slots: Iterable[Slot]) -> dict[str, Slot]:
         """Names for more slots, which no variable has."""
@@ -256,6 +283,7 @@ class Tried:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
         self._frame.locals = Reads(self._without_slots(found))
+        self._entered = self._recorder.heap.mark()
 
     def _without_slots(self, found: Mapping[str, Value]) -> dict[str, Value]:
         """Some locals; what slots hold is put there."""
@@ -280,6 +308,11 @@ class Tried:
     def _again(self) -> None:
         """In front of the turn once more."""
         self._frame.restore(self._saved)
+        self._in_front = {
+            identity: with_fields(self._executor, identity, names)
+            for identity, names in self._gained.items()
+        }
+        self._follow({n: s for n, s in self._slots.items() if s.identity in self._in_front})
 
     def undo(self) -> None:
         """As if the turn had not been tried."""
@@ -322,6 +355,7 @@ class Tried:
             now = heap[identity]
             if now is old or identity in known or is_read_again(old, now):
                 continue
+            old = self._in_front.get(identity, old)
             if self._has_changed_slots_only(identity, old, now):
                 continue
             if identity != recorder.tape_id or not self._has_run_own_backward(old, now):

@@ -48,6 +48,11 @@ def is_literal(value: Value) -> TypeGuard[Constant]:
     return isinstance(value, Constant) and any(type(value.value) is kind for kind in DTYPES)
 
 
+def is_of_calls(value: Value | None) -> TypeGuard[Scalar]:
+    """True for an int or a float of Python's that is known when the code runs."""
+    return isinstance(value, Scalar) and value.python_type in (int, float)
+
+
 def counted_in(machine: Machine, value: Value) -> TensorValue | None:
     """The tensor of a number that the launch computes; None for all other values."""
     if not is_count(value):
@@ -135,8 +140,7 @@ def held_number_of_calls(machine: Machine, value: Value) -> graph.Value | None:
 
     One beyond `LARGEST_OF_CALLS` has the launch refuse its values.
     """
-    is_of_calls = isinstance(value, Scalar) and value.python_type is int
-    if not is_of_calls or is_of_a_turn(value):
+    if not is_of_calls(value) or value.python_type is float or is_of_a_turn(value):
         return held_number(machine, value)
     recorder = machine.recorder
     given = recorder.lift_scalar(value)
@@ -198,7 +202,7 @@ def selected_count(
     """
     if a.python_type is not b.python_type or condition.device is not CPU:
         return None
-    first, second = held_number(machine, a), held_number(machine, b)
+    first, second = held_number_of_calls(machine, a), held_number_of_calls(machine, b)
     if first is None or second is None:
         return None
     found = TABLE.where(condition, first, second)
