@@ -37,6 +37,7 @@ from dynajit.capture.execution.tried_turns import (
     body_of,
     elements_in,
     is_leaf,
+    is_like,
     is_new,
     is_number,
     is_plain,
@@ -536,13 +537,39 @@ class _Turn(Tried):
             if base is not None and (recorder.existing(base) is not None or base.identity in stay):
                 raise Differs
 
+    def _kept(self) -> list[str]:
+        """The tensors that turns hand on: those that a turn reads."""
+        return [
+            name
+            for name in self._tensors
+            if name in self._now.read and not (name in self._slots and self._is_unread(name))
+        ]
+
+    def _is_unread(self, name: str) -> bool:
+        """Whether no turn asks what a slot holds, and it holds a tensor of the same type after each:
+        gradients that are dropped in front of the next backward run, variables of closures."""
+        stand, value = self._tensors[name][1], dict.get(self._now, name)
+        recorder, builder = self._recorder, self._builder
+        if not isinstance(self._start.locals[name], TensorValue) or is_leaf(recorder, stand):
+            return False
+        if not isinstance(value, TensorValue) or not is_plain(recorder, value):
+            return False
+        mine, other = value_in(recorder, stand), value_in(recorder, value)
+        if not is_like(mine.type, other.type) or builder.needs_gradient(mine):
+            return False
+        held = (handed_on(self._executor, other) for other in self._now.values())
+        if any(other is not None and other.identity == stand.identity for other in held):
+            return False
+        taken = builder.nodes[self._mark.nodes[1] :]
+        return not any(argument is mine.node for node in taken for argument in node.args)
+
     def _finish(self) -> None:
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
         if self._memories.carried and self._builder.arm is not None:
             raise Differs  # what it leaves would be there whichever arm Python runs
-        kept = [name for name in self._tensors if name in self._now.read]
+        kept = self._kept()
         self._refuse_views(kept)
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
@@ -592,6 +619,8 @@ class _Turn(Tried):
             left[last.identity] = found[name] = self._result(name, result)
         for name, (first, _) in self._views.items():
             found[name] = view_like(self._recorder, first)
+        for name in (name for name in self._slots if name in self._tensors and name not in kept):
+            found[name] = self._unread(name)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
@@ -600,18 +629,22 @@ class _Turn(Tried):
         self._items.skip(len(counter))
 
     def _check_gradients_end(self, results: Iterable[graph.Node]) -> None:
-        """Refuse a turn whose results have a history that ends in the turn, or that was used up.
+        """Refuse a turn whose results have a history that ends in the turn, was used up, or is
+        watched.
 
         Raises:
-            Differs: a gradient would pass to leaves of all turns, or pass a second time.
+            Differs: a gradient would pass to leaves of all turns, pass a second time, or be seen.
         """
         needing = [node for node in results if self._builder.node_needs_gradient(node)]
         if needing and (self.hands_leaves_on or self._are_spent(needing)):
             raise Differs
 
     def _are_spent(self, results: Iterable[graph.Node]) -> bool:
-        """Whether a gradient of some results would pass what a backward run in the turn has."""
-        spent = self._recorder.tape.spent - self._tape.spent
+        """Whether a gradient of some results would pass what a backward run in the turn has, or
+        what the turn has put hooks on."""
+        before, now = self._tape, self._recorder.tape
+        spent = {*now.spent, *now.hooks, *now.retained}
+        spent -= {*before.spent, *before.hooks, *before.retained}
         found = list(results) if spent else []
         seen = set(found)
         while found:
@@ -629,6 +662,13 @@ class _Turn(Tried):
         if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
+
+    def _unread(self, name: str) -> Value:
+        """What a slot holds in front of the last turn, which does not ask what it is."""
+        kind: Any = value_in(self._recorder, self._tensors[name][0]).type
+        zeros = TABLE.full(0, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+        made: Value = self._recorder.new_tensor(zeros)
+        return made
 
     def _ints(
         self, kept: Sequence[str], stands: Sequence[graph.Node], results: Sequence[graph.Value]
