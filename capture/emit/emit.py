@@ -31,6 +31,7 @@ from dynajit.capture.values.containers import SliceValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue, NativeMethod, PartialValue
 from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values.storage import STORAGE
+from dynajit.capture.values.texts import LaterText
 from dynajit.core.errors import InternalError
 from dynajit.core.types.device import Device
 from dynajit.eager.modes.random import signed_bits
@@ -46,7 +47,9 @@ _BUILDS: Final = {
 }
 
 #: Immutable objects that the captured code made: the program can ask for their identity.
-_MADE_ONCE: Final = (TupleValue, SliceValue, BoundMethod, NativeMethod, PartialValue)
+_MADE_ONCE: Final = (
+    TupleValue, SliceValue, BoundMethod, NativeMethod, PartialValue, LaterText,
+)  # fmt: skip
 
 #: What is made of, or by, what it belongs to: a cell that holds the function, the owner.
 _MADE_WITH_ANOTHER: Final = (FunctionValue, InstanceDictValue, *STORAGE)

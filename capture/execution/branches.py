@@ -14,7 +14,7 @@ both arms. Nobody may be able to tell the selected one from the one that an arm 
 is known elsewhere too, or shares memory with what is, is not selected.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -48,6 +48,7 @@ from dynajit.capture.execution.tried_turns import (
     may_try,
     value_in,
 )
+from dynajit.capture.machine.effects import Effect
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.objects.watching import reachable
@@ -56,9 +57,11 @@ from dynajit.capture.python.tensors.counts import (
     compared_in_turn,
     handed_on,
     is_number,
+    new_count,
     selected_count,
 )
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
+from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.tensors.left_out import is_of_numbers
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
@@ -314,7 +317,7 @@ class _Branch:
             executor.run_one()
             reads = self._reads()
         self._builder.enter_arm(None)
-        slots = self._taken_slots(self._checked_effects(mark))
+        slots = self._taken_slots(self._checked_effects(mark, runs))
         is_out = self._end == RETURN  # what lies below is let go of
         is_changed = any(a is not b for a, b in zip(frame.stack, below, strict=False))
         if frame.cells != cells or (is_changed and not is_out):
@@ -334,8 +337,12 @@ class _Branch:
         assert isinstance(self._frame.locals, Reads)
         return self._frame.locals
 
-    def _checked_effects(self, mark: Mark) -> dict[int, Any]:
-        """Refuse an arm that has changed more than its locals, memory and slots.
+    def _checked_effects(self, mark: Mark, runs: graph.Value) -> dict[int, Any]:
+        """Refuse an arm that has changed more than its locals, memory and slots, and written out.
+
+        Args:
+            mark: in front of the arm.
+            runs: whether Python runs it.
 
         Returns:
             Heap id of what has slots that may have changed -> its contents in front of the arm.
@@ -352,10 +359,32 @@ class _Branch:
             now = heap[identity]
             if identity in gone:
                 continue
+            if identity == recorder.output_ids[0]:
+                self._write_where(runs, old, now)
+                continue
             is_known = now is old or is_read_again(old, now) or _is_written(old, now)
             if not is_known and not self._is_met(mark, old, now):
                 others[identity] = old
         return others
+
+    def _write_where(
+        self, runs: graph.Value, before: Sequence[Effect], now: Sequence[Effect]
+    ) -> None:
+        """What an arm writes out it writes where Python runs it.
+
+        Args:
+            before, now: what was written in front of the arm, and behind it.
+
+        Raises:
+            Differs: a loop in the arm has written.
+        """
+        own = now[len(before) :]
+        recorder = self._recorder
+        truth = new_count(self._executor, recorder.new_tensor(runs), bool)
+        if runs.device is not CPU or not all(isinstance(each, OutputEffect) for each in own):
+            raise Differs
+        where = [replace(each, when=(truth, *each.when)) for each in own]
+        recorder.heap.write(recorder.output_ids[0], (*before, *where))
 
     def _taken_slots(self, before: Mapping[int, Any]) -> dict[Slot, tuple[Value, Value]]:
         """What slots held in front of an arm, and hold behind it. The heap holds the former again.

@@ -17,6 +17,7 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
@@ -28,6 +29,7 @@ from dynajit.capture.execution.memories import (
     is_second_view,
     view_like,
 )
+from dynajit.capture.execution.shown import NotShown, ShownOfTurn
 from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
@@ -49,6 +51,13 @@ from dynajit.capture.execution.tried_turns import (
     value_in,
     with_gradients,
     with_slots,
+)
+from dynajit.capture.execution.tuples import (
+    is_built_alike,
+    is_tuple,
+    parts_of,
+    root_of,
+    with_parts,
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
@@ -72,6 +81,7 @@ from dynajit.capture.values.containers import (
     IteratorValue,
     ListValue,
     RangeIterator,
+    TupleValue,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -353,11 +363,14 @@ class _Turn(Tried):
     def __init__(
         self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
     ) -> None:
+        #: A list that holds, behind the loop, what differs between turns of what they write out.
+        self._rows = ListValue(executor.heap.allocate(()), list)
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, items
-        self._follow_changed(self._changed_slots(before.heap))
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Local -> another one, that holds the same object in front of the turn, and behind it.
+        self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         #: Likewise, where each turn makes another view of the same memory.
         self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
@@ -366,6 +379,8 @@ class _Turn(Tried):
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
         self._tape = self._recorder.tape
+        self._follow_changed(self._changed_slots(before.heap))
+        self._split_tuples()
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -385,6 +400,7 @@ class _Turn(Tried):
             self._clear()
             self._memories.carry(written)
             self._late |= late | self._follow_changed(slots)
+            self._split_tuples()
         else:
             raise Differs
         self._finish()
@@ -405,6 +421,22 @@ class _Turn(Tried):
         self._before = with_slots(self._before, old)
         return {*named}
 
+    def _split_tuples(self) -> None:
+        """Let what tuples hold that turns make anew be among the locals in their place."""
+        old, now = self._before.locals, self._start.locals
+        names = [
+            name
+            for name, value in now.items()
+            if name in old and (name in self._late or not is_same(old[name], value))
+            if is_tuple(value) and is_tuple(old[name]) and is_built_alike(old[name], value)
+        ]
+        self._before = replace(self._before, locals=with_parts(old, names))
+        self._tuples |= {name: now[name] for name in names}
+        self._start = replace(self._start, locals=with_parts(now, names))
+        self._late |= {
+            part for name in names if name in self._late for part in parts_of(name, old[name])
+        }
+
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
         return {
@@ -415,6 +447,7 @@ class _Turn(Tried):
 
     def _clear(self) -> None:
         self._tensors.clear()
+        self._twins.clear()
         self._numbers.clear()
         self._views.clear()
         self._changed.clear()
@@ -439,9 +472,13 @@ class _Turn(Tried):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
-            if held is not None and name not in self._slots and self._is_spent_name(name, held):
+            is_slot = root_of(name) in self._slots
+            if held is not None and not is_slot and self._is_spent_name(name, held):
                 continue
-            if isinstance(value, TensorValue) and is_second_view(self._recorder, value, old):
+            twin = self._twin_of(value) if held is not None else None
+            if twin is not None:
+                self._twins[name], found[name] = twin, found[twin]
+            elif isinstance(value, TensorValue) and is_second_view(self._recorder, value, old):
                 self._views[name] = value, view_like(self._recorder, value)
                 found[name] = self._views[name][1]
             elif held is not None and is_plain(self._recorder, held, True):
@@ -454,7 +491,7 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
-            elif name in self._slots:
+            elif is_slot:
                 raise Differs
         pairs = (*self._tensors.values(), *self._views.values())
         identities = [value.identity for value, _ in pairs]
@@ -468,11 +505,25 @@ class _Turn(Tried):
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
         has handed that on (`x, y = y, new`)."""
-        if name in self._frame.body.live[self._start.index + 1]:
+        if root_of(name) in self._frame.body.live[self._start.index + 1]:
             return False
         others = [value for other, value in self._start.locals.items() if other != name]
         found = [handed_on(self._executor, value) for value in others]
         return any(value is not None and value.identity == held.identity for value in found)
+
+    def _twin_of(self, value: Value) -> str | None:
+        """A variable that turns hand on, and that holds the same object."""
+        held = self._start.locals
+        return next((name for name in self._tensors if is_same(held[name], value)), None)
+
+    def _kept(self) -> list[str]:
+        """Variables whose tensors turns hand on: those that a turn reads, by any of their names."""
+        own = self._now.read
+        read = own | {twin for name, twin in self._twins.items() if name in own}
+        for name, twin in self._twins.items():
+            if name in own and not is_same(self._now_in(name), self._now_in(twin)):
+                raise Differs
+        return [name for name in self._tensors if name in read and not self._is_unread(name)]
 
     def _counted(self, name: str, kind: type) -> Value:
         """What stands for a number of Python's that the launch computes from this turn on."""
@@ -537,17 +588,11 @@ class _Turn(Tried):
             if base is not None and (recorder.existing(base) is not None or base.identity in stay):
                 raise Differs
 
-    def _kept(self) -> list[str]:
-        """The tensors that turns hand on: those that a turn reads."""
-        return [
-            name
-            for name in self._tensors
-            if name in self._now.read and not (name in self._slots and self._is_unread(name))
-        ]
-
     def _is_unread(self, name: str) -> bool:
         """Whether no turn asks what a slot holds, and it holds a tensor of the same type after each:
         gradients that are dropped in front of the next backward run, variables of closures."""
+        if name not in self._slots or name in self._twins.values():
+            return False
         stand, value = self._tensors[name][1], dict.get(self._now, name)
         recorder, builder = self._recorder, self._builder
         if not isinstance(self._start.locals[name], TensorValue) or is_leaf(recorder, stand):
@@ -576,7 +621,8 @@ class _Turn(Tried):
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         self._memories.look()
-        appended = self._appended(kept)
+        shown = self._shown()
+        appended = self._appended(kept, shown)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
@@ -619,13 +665,15 @@ class _Turn(Tried):
             left[last.identity] = found[name] = self._result(name, result)
         for name, (first, _) in self._views.items():
             found[name] = view_like(self._recorder, first)
-        for name in (name for name in self._slots if name in self._tensors and name not in kept):
-            found[name] = self._unread(name)
+        self._fill_unread(found, kept)
+        self._name_twins(found)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, collected_numbers, left)
+        if shown is not None:
+            recorder.add_output(shown.effect(self._rows))
         self._items.skip(len(counter))
 
     def _check_gradients_end(self, results: Iterable[graph.Node]) -> None:
@@ -656,6 +704,12 @@ class _Turn(Tried):
             found += filter(self._builder.node_needs_gradient, further)
         return False
 
+    def _name_twins(self, found: dict[str, Value]) -> None:
+        """Give what turns have handed on its other names."""
+        for name, twin in self._twins.items():
+            if name in self._now.read:
+                found[name] = found[twin]
+
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
         made, first = self._recorder.new_tensor(result), self._start.locals[name]
@@ -663,12 +717,14 @@ class _Turn(Tried):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
 
-    def _unread(self, name: str) -> Value:
-        """What a slot holds in front of the last turn, which does not ask what it is."""
-        kind: Any = value_in(self._recorder, self._tensors[name][0]).type
-        zeros = TABLE.full(0, shape=kind.shape, dtype=kind.dtype, device=kind.device)
-        made: Value = self._recorder.new_tensor(zeros)
-        return made
+    def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
+        """Let slots that are not handed on hold something in front of the last turn, which does not
+        ask what it is."""
+        for name in self._slots:
+            if name in self._tensors and name not in kept:
+                kind: Any = value_in(self._recorder, self._tensors[name][0]).type
+                zeros = TABLE.full(0, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+                found[name] = self._recorder.new_tensor(zeros)
 
     def _ints(
         self, kept: Sequence[str], stands: Sequence[graph.Node], results: Sequence[graph.Value]
@@ -681,7 +737,23 @@ class _Turn(Tried):
         }
 
     def _followed(self) -> Collection[int]:
-        return {*super()._followed(), *self._grown(), *self._memories.carried}
+        shown = self._recorder.output_ids[:1]
+        return {*super()._followed(), *self._grown(), *self._memories.carried, *shown}
+
+    def _shown(self) -> ShownOfTurn | None:
+        """What the turn writes out; None: nothing.
+
+        Raises:
+            Differs: it cannot be told for each turn.
+        """
+        recorder = self._recorder
+        before = recorder.heap.written_since(self._mark.heap).get(recorder.output_ids[0])
+        if before is None:
+            return None
+        try:
+            return ShownOfTurn(self._executor, recorder.output[len(before) :])
+        except NotShown:
+            raise Differs from None
 
     def _grown(self) -> Mapping[int, ListValue]:
         """Lists that the turn has appended to, and done nothing else."""
@@ -692,11 +764,12 @@ class _Turn(Tried):
             if identity not in turns.asked and isinstance(heap[identity], Collected)
         }
 
-    def _appended(self, kept: Iterable[str]) -> Appended:
+    def _appended(self, kept: Iterable[str], shown: ShownOfTurn | None) -> Appended:
         """What the turn appends to lists.
 
         Args:
             kept: variables that turns hand on.
+            shown: what it writes out.
 
         Raises:
             Differs: it cannot be told for each turn.
@@ -707,6 +780,8 @@ class _Turn(Tried):
             for name in kept
         }
         lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        if shown is not None:
+            lists.append((self._rows, (TupleValue(tuple(shown.row)),)))
         if not lists:
             stands = {}
         try:
@@ -822,7 +897,7 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers, *self._views}
+        known = {*self._tensors, *self._numbers, *self._views, *self._twins}
         self._check_views()
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
@@ -918,7 +993,7 @@ class _CountedTurn(_Turn):
             Differs, GraphBreak, ...: it stands for no other, or asks how many there are.
         """
         self._capture()
-        if self._memories.further(self._mark.heap) or self._grown():
+        if self._memories.further(self._mark.heap) or self._grown() or self._shown():
             raise Differs
         self._finish()
 
@@ -929,7 +1004,7 @@ class _CountedTurn(_Turn):
         if self._views:
             raise Differs
         recorder, builder = self._recorder, self._builder
-        kept = [name for name in self._tensors if name in self._now.read]
+        kept = self._kept()
         self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
@@ -957,6 +1032,8 @@ class _CountedTurn(_Turn):
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
             found[name] = self._result(name, result)
+        self._fill_unread(found, kept)
+        self._name_twins(found)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)
 

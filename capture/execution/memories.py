@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
 from dynajit.capture.tensors.memory import is_same_place, view_by
-from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, numel
 from dynajit.eager import Tensor

@@ -21,6 +21,7 @@ from dynajit.capture.execution.slots import (
     with_fields,
     with_values,
 )
+from dynajit.capture.execution.tuples import is_built_alike, is_tuple, parts_of, with_tuples
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.tensors.counts import DTYPES
@@ -31,6 +32,7 @@ from dynajit.capture.tensors.turns import Turns
 from dynajit.capture.values.containers import (
     HeapValue,
     IteratorValue,
+    TupleValue,
 )
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -98,6 +100,17 @@ class Reads(dict[str, Value]):
         found.fresh, found.read = self.fresh, self.read
         found.read.update(name for name in read if name not in self.fresh)
         return found
+
+    def split(self, name: str, template: TupleValue) -> None:
+        """At the end of a turn: let the parts of a tuple be there, read and set as it was."""
+        value = dict.get(self, name)
+        if not is_tuple(value) or not is_built_alike(value, template):
+            return
+        parts = parts_of(name, value)
+        self.update(parts)
+        self.read.update(parts if name in self.read else ())
+        self.fresh.update(parts if name in self.fresh else ())
+        self.fresh.discard(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         if name not in self.fresh:
@@ -196,6 +209,8 @@ class Tried:
         self._entered = executor.heap.mark()
         #: Name among the locals -> a place elsewhere.
         self._slots: dict[str, Slot] = {}
+        #: Variable -> the tuple in front of the turn whose parts are among the locals in its place.
+        self._tuples: dict[str, TupleValue] = {}
         #: Heap id -> attributes that only the turn writes.
         self._gained: dict[int, tuple[str, ...]] = {}
         #: Heap id -> contents in front of the turn, with those attributes.
@@ -288,6 +303,7 @@ class Tried:
     def _without_slots(self, found: Mapping[str, Value]) -> dict[str, Value]:
         """Some locals; what slots hold is put there."""
         heap = self._recorder.heap
+        found = with_tuples(found, self._tuples)
         wanted: dict[int, dict[Hashable, Value]] = {}
         for name, slot in self._slots.items():
             value = found.get(name, UNBOUND)
@@ -304,6 +320,8 @@ class Tried:
             if value is not UNBOUND:
                 dict.__setitem__(self._now, name, value)
                 self._now.read.add(name)
+        for name, template in self._tuples.items():
+            self._now.split(name, template)
 
     def _again(self) -> None:
         """In front of the turn once more."""

@@ -30,7 +30,8 @@ from dynajit.capture.python.keys import build_dict, store_key
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.tensors.assertions import asserts
 from dynajit.capture.python.tensors.facts import tensor_type
-from dynajit.capture.python.text.text import format_value
+from dynajit.capture.python.text.later import joined, text_of
+from dynajit.capture.python.text.text import converted, format_value
 from dynajit.capture.python.truth import truth
 from dynajit.capture.python.writing import delete_attribute
 from dynajit.capture.tensors.turns import decided
@@ -185,7 +186,10 @@ def build_const_key_map(machine: Machine, frame: Frame, count: int) -> None:
 
 def build_string(machine: Machine, frame: Frame, count: int) -> None:
     """An f-string's parts joined."""
-    frame.push(constant("".join(as_python(machine, part) for part in frame.pop_many(count))))
+    parts = frame.pop_many(count)
+    later = text_of(machine, joined, parts)
+    text = constant("".join(as_python(machine, part) for part in parts)) if later is None else later
+    frame.push(text)
 
 
 def build_slice(machine: Machine, frame: Frame, count: int) -> None:
@@ -313,7 +317,7 @@ def unpack_ex(machine: Machine, frame: Frame, counts: tuple[int, int]) -> Steps[
 
 def convert_value(machine: Machine, frame: Frame, conversion: str) -> Steps[None]:
     """`!s`, `!r`, `!a` in an f-string."""
-    frame.push(constant((yield from machine.to_text(frame.pop(), conversion))))
+    frame.push((yield from converted(machine, frame.pop(), conversion)))
 
 
 def convert_to_text(machine: Machine, frame: Frame, with_specification: bool) -> Steps[None]:

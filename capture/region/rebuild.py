@@ -79,6 +79,7 @@ from dynajit.capture.values.random_numbers import RandomValue
 from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.capture.values.texts import LaterText
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.eager import Tensor
@@ -336,6 +337,9 @@ class Rebuilder:
     def _slice(self, value: SliceValue, emitter: Any) -> None:
         self.call(emitter, slice, value.start, value.stop, value.step)
 
+    def _later_text(self, value: LaterText, emitter: Any) -> None:
+        self.call(emitter, value.function, *value.arguments)
+
     def _list(self, value: ListValue, emitter: Any) -> None:
         emitter.build_of("list", self.heap[value.identity])
 
@@ -571,6 +575,7 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     Scalar: Rebuilder._scalar,
     TupleValue: Rebuilder._tuple,
     SliceValue: Rebuilder._slice,
+    LaterText: Rebuilder._later_text,
     ListValue: Rebuilder._list,
     DictValue: Rebuilder._dict,
     SetValue: Rebuilder._set,

@@ -43,7 +43,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
-from dynajit.capture.python.text.text import format_template, format_value
+from dynajit.capture.python.text.text import converted, format_template, format_value
 from dynajit.capture.python.truth import length, truth
 from dynajit.capture.python.writing import delete_attribute
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
@@ -251,12 +251,12 @@ def _str(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
         return constant("")
     if len(args) != 1 or keywords:
         raise unsupported("str", *args)
-    return constant((yield from machine.to_text(args[0], "str")))
+    return (yield from converted(machine, args[0], "str"))
 
 
 @special(repr)
 def _repr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
-    return constant((yield from machine.to_text(args[0], "repr")))
+    return (yield from converted(machine, args[0], "repr"))
 
 
 @special(format)

@@ -49,6 +49,7 @@ from dynajit.capture.values.random_numbers import RandomValue
 from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.capture.values.texts import LaterText
 from dynajit.core.records import record
 
 
@@ -172,6 +173,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     Scalar: lambda v, heap: list(v.expression[1]),
     TupleValue: lambda v, heap: list(v.items),
     SliceValue: lambda v, heap: [v.start, v.stop, v.step],
+    LaterText: lambda v, heap: list(v.arguments),
     ListValue: lambda v, heap: list(heap[v.identity]),
     DictValue: lambda v, heap: [part for pair in heap[v.identity].values() for part in pair],
     SetValue: lambda v, heap: list(heap[v.identity].values()),

@@ -6,14 +6,18 @@ held as they are at that point. The effects are replayed in the order of the pro
 writes to objects.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+from dynajit.capture.library.shown_turns import ShownInTurn, show_turns
 from dynajit.capture.machine.effects import Effect
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import is_known
 from dynajit.capture.python.contents import dict_entries, list_items, new_list
+from dynajit.capture.python.tensors.arrays import elements_of, is_array, made_like
+from dynajit.capture.python.text.later import is_later
 from dynajit.capture.python.text.output_writers import Touched, is_stream_class, refuse_output
 from dynajit.capture.python.text.text import Shown
 from dynajit.capture.values.containers import DictValue, ListValue, TupleValue
@@ -29,21 +33,57 @@ class OutputEffect(Effect):
 
     Args:
         touched: lists that it makes longer.
+        when: truths that the launch computes, without one of which it is not called.
     """
 
     function: Callable[..., Any]
     arguments: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...] = ()
     touched: tuple[Touched, ...] = ()
+    when: tuple[Value, ...] = ()
 
     @property
     def values(self) -> list[Value]:
-        return [*self.arguments, *(item for _, item in self.keywords)]
+        return [*self.when, *self.arguments, *(item for _, item in self.keywords)]
 
     def replay(self, emitter: Any) -> None:
         pushers = [_pusher(emitter, value) for value in self.values]
         names = tuple(name for name, _ in self.keywords)
-        emitter.call(self.function, *pushers, keywords=names)
+        function = self.function
+        if self.when:
+            function = functools.partial(_call_where, len(self.when), self.function)
+        emitter.call(function, *pushers, keywords=names)
+        emitter.pop()
+
+
+def _call_where(count: int, function: Callable[..., Any], *given: Any, **keywords: Any) -> None:
+    """Call a function where the first arguments, so many, are true; with the others."""
+    if all(given[:count]):
+        function(*given[count:], **keywords)
+
+
+@record
+class TurnsEffect(Effect):
+    """What the turns of a loop write out, turn by turn.
+
+    Args:
+        shown: what each turn does.
+        rows: of each turn a tuple of the values that differ between turns.
+        fixed: those that do not.
+    """
+
+    shown: tuple[ShownInTurn, ...]
+    rows: ListValue
+    fixed: tuple[Value, ...]
+    touched: tuple[Touched, ...] = ()
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.rows, *self.fixed]
+
+    def replay(self, emitter: Any) -> None:
+        pushers = [_pusher(emitter, value) for value in self.values]
+        emitter.call(functools.partial(show_turns, self.shown), *pushers)
         emitter.pop()
 
 
@@ -82,8 +122,14 @@ def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps[Va
     if isinstance(value, Scalar):
         machine.recorder.use_scalar_type(value)
         return value
+    if is_later(value):
+        return value
     if isinstance(value, TensorValue):
         return _tensor_snapshot(machine, value)
+    if is_array(value) and machine.recorder.existing(value) is None:
+        held = elements_of(machine, value)
+        if held is not None and not machine.heap.is_adopted(held.identity):
+            return made_like(machine, value, _tensor_snapshot(machine, held))
     if is_known(value):
         machine.recorder.use(value)
         return value
@@ -113,7 +159,7 @@ def _snapshots(machine: Machine, values: Any) -> Steps[list[Value]]:
     return shown
 
 
-def _tensor_snapshot(machine: Machine, value: TensorValue) -> Value:
+def _tensor_snapshot(machine: Machine, value: TensorValue) -> TensorValue:
     """The tensor as it is now; its text does not name a gradient function of the eager tape."""
     held = machine.recorder.graph_value(value)
     if machine.recorder.heap.is_adopted(value.identity):

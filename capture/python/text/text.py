@@ -4,7 +4,9 @@ Functions of the machine (`capture.machine.machine`).
 """
 
 import _string
+import functools
 import itertools
+import operator
 import re
 import types
 from collections import OrderedDict
@@ -32,6 +34,7 @@ from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.exceptions import exception_text
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.sets import set_in_order
+from dynajit.capture.python.text.later import shown_number, text_of
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -209,6 +212,10 @@ def _dict_text(machine: Machine, value: DictValue, above: tuple[Any, ...]) -> St
 
 def format_value(machine: Machine, value: Value, specification: Value | None) -> Steps[Value]:
     """`format(value, specification)` as a value."""
+    value = shown_number(machine, value)
+    later = text_of(machine, format, [value, *([specification] if specification else ())])
+    if later is not None:
+        return later
     if specification is not None and type_of(machine, specification) is not str:
         refuse(machine, "format", format, [value, specification])
     text = "" if specification is None else as_python(machine, specification)
@@ -258,6 +265,9 @@ class Shown:
 
 def percent(machine: Machine, template: Constant, values: Value) -> Steps[Value]:
     """`template % values` for a str."""
+    later = text_of(machine, operator.mod, [template, values])
+    if later is not None:
+        return later
     inner = storage_of(machine, values)
     values = inner if isinstance(inner, TupleValue) else values
     if is_known(values) and is_quiet(values):
@@ -325,6 +335,11 @@ def format_template(
     machine: Machine, template: Value, args: list[Value], keywords: dict[str, Value]
 ) -> Steps[Value]:
     """`template.format(*args, **keywords)`."""
+    names = tuple(keywords)
+    function = functools.partial(_formatted, names)
+    later = text_of(machine, function, [template, *keywords.values(), *args], str.format)
+    if later is not None:
+        return later
     pattern = as_python(machine, template)
     if all(is_known(value) and is_quiet(value) for value in (*args, *keywords.values())):
         for value in (*args, *keywords.values()):
@@ -356,6 +371,19 @@ def format_template(
         shown = yield from format_value(machine, value, constant(nested or ""))
         parts.append(as_python(machine, shown))
     return constant("".join(parts))
+
+
+def _formatted(names: tuple[str, ...], template: str, *values: Any) -> str:
+    """`template.format` of values, the first of which have names."""
+    return template.format(*values[len(names) :], **dict(zip(names, values, strict=False)))
+
+
+def converted(machine: Machine, value: Value, conversion: str) -> Steps[Value]:
+    """`str(value)`, `repr(value)` or `ascii(value)` as a value."""
+    later = text_of(machine, _CONVERSIONS[conversion], [value])
+    if later is not None:
+        return later
+    return constant((yield from to_text(machine, value, conversion)))
 
 
 _LETTERS: Final = {"s": "str", "r": "repr", "a": "ascii"}
