@@ -64,6 +64,7 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
+from dynajit.capture.python.objects.watching import reached
 from dynajit.capture.python.tensors.counts import (
     handed_on,
     held_number,
@@ -343,6 +344,11 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
+def _is_renewed_list(value: Value, old: Value) -> bool:
+    """Whether a turn has put another list where one was."""
+    return isinstance(value, ListValue) and value.cls is list and isinstance(old, ListValue)
+
+
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -374,6 +380,8 @@ class _Turn(Tried):
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         #: Likewise, where each turn makes another view of the same memory.
         self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Local -> list that stands for one that the turn before has made.
+        self._lists: dict[str, ListValue] = {}
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
@@ -450,6 +458,7 @@ class _Turn(Tried):
         self._twins.clear()
         self._numbers.clear()
         self._views.clear()
+        self._lists.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -491,6 +500,10 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
+            elif is_slot and _is_renewed_list(value, old):
+                unread: Any = Collected(())
+                self._lists[name] = ListValue(self._executor.heap.allocate(unread), list)
+                found[name] = self._lists[name]
             elif is_slot:
                 raise Differs
         pairs = (*self._tensors.values(), *self._views.values())
@@ -589,7 +602,7 @@ class _Turn(Tried):
                 raise Differs
 
     def _is_unread(self, name: str) -> bool:
-        """Whether no turn asks what a slot holds, and it holds a tensor of the same type after each:
+        """Whether no turn asks what a slot holds, and each leaves a tensor of the same type there:
         gradients that are dropped in front of the next backward run, variables of closures."""
         if name not in self._slots or name in self._twins.values():
             return False
@@ -602,8 +615,7 @@ class _Turn(Tried):
         mine, other = value_in(recorder, stand), value_in(recorder, value)
         if not is_like(mine.type, other.type) or builder.needs_gradient(mine):
             return False
-        held = (handed_on(self._executor, other) for other in self._now.values())
-        if any(other is not None and other.identity == stand.identity for other in held):
+        if reached(self._executor, {stand.identity}).found:
             return False
         taken = builder.nodes[self._mark.nodes[1] :]
         return not any(argument is mine.node for node in taken for argument in node.args)
@@ -720,6 +732,8 @@ class _Turn(Tried):
     def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
         """Let slots that are not handed on hold something in front of the last turn, which does not
         ask what it is."""
+        for name in self._lists:
+            found[name] = ListValue(self._executor.heap.allocate(()), list)
         for name in self._slots:
             if name in self._tensors and name not in kept:
                 kind: Any = value_in(self._recorder, self._tensors[name][0]).type
@@ -897,8 +911,9 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers, *self._views, *self._twins}
+        known = {*self._tensors, *self._numbers, *self._views, *self._twins, *self._lists}
         self._check_views()
+        self._check_lists()
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
@@ -923,6 +938,25 @@ class _Turn(Tried):
             if not is_new or not is_second_view(self._recorder, value, stand):
                 raise Differs
             seen.add(value.identity)
+
+    def _check_lists(self) -> None:
+        """Refuse a turn that asks for a list that the turn before has made, or makes no other one.
+
+        Raises:
+            Differs: it does.
+        """
+        heap, stands = self._recorder.heap, {value.identity for value in self._lists.values()}
+        for name, stand in self._lists.items():
+            value = self._now_in(name)
+            is_new = isinstance(value, ListValue) and heap.is_made_since(
+                self._mark.heap, value.identity
+            )
+            if not is_new or value.python_type is not list or value.identity in stands:
+                raise Differs
+            if not isinstance(heap[stand.identity], Collected) or heap[stand.identity].appended:
+                raise Differs
+        if stands and reached(self._executor, stands).found:
+            raise Differs
 
     def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
