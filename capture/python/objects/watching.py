@@ -110,7 +110,7 @@ class Search:
                 self.enter(item, work)
             if kind is tuple or kind is list:
                 work.extend(item)
-            elif kind is dict or kind is SetEntries:
+            elif issubclass(kind, dict) or kind is SetEntries:  # locals of a turn are a subclass
                 work.extend(item.values())
             elif names := _holding_fields(kind):
                 work.extend([getattr(item, name) for name in names])
