@@ -76,7 +76,7 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
 )
 from dynajit.capture.tensors.memory import make_leaf
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
+from dynajit.capture.tensors.turns import Varies, always, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
     IteratorValue,
@@ -349,6 +349,11 @@ def _is_renewed_list(value: Value, old: Value) -> bool:
     return isinstance(value, ListValue) and value.cls is list and isinstance(old, ListValue)
 
 
+def _is_truth(value: Value | None) -> bool:
+    """Whether it is True or False in all calls."""
+    return isinstance(value, Constant) and type(value.value) is bool
+
+
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -375,6 +380,8 @@ class _Turn(Tried):
         self._before, self._items = before.frame, items
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Locals with numbers of Python's that the launch computes from this turn on.
+        self._computed: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -432,14 +439,14 @@ class _Turn(Tried):
     def _split_tuples(self) -> None:
         """Let what tuples hold that turns make anew be among the locals in their place."""
         old, now = self._before.locals, self._start.locals
-        names = [
-            name
+        tuples = {
+            name: value
             for name, value in now.items()
-            if name in old and (name in self._late or not is_same(old[name], value))
-            if is_tuple(value) and is_tuple(old[name]) and is_built_alike(old[name], value)
-        ]
+            if is_tuple(value) and (name in self._late or not is_same(old.get(name), value))
+        }
+        names = [name for name, value in tuples.items() if is_built_alike(old.get(name), value)]
         self._before = replace(self._before, locals=with_parts(old, names))
-        self._tuples |= {name: now[name] for name in names}
+        self._tuples |= {name: tuples[name] for name in names}
         self._start = replace(self._start, locals=with_parts(now, names))
         self._late |= {
             part for name in names if name in self._late for part in parts_of(name, old[name])
@@ -456,6 +463,7 @@ class _Turn(Tried):
     def _clear(self) -> None:
         self._tensors.clear()
         self._twins.clear()
+        self._computed.clear()
         self._numbers.clear()
         self._views.clear()
         self._lists.clear()
@@ -504,6 +512,8 @@ class _Turn(Tried):
                 unread: Any = Collected(())
                 self._lists[name] = ListValue(self._executor.heap.allocate(unread), list)
                 found[name] = self._lists[name]
+            elif _is_truth(old) and _is_truth(value):
+                found[name] = self._counted(name, bool)
             elif is_slot:
                 raise Differs
         pairs = (*self._tensors.values(), *self._views.values())
@@ -542,6 +552,7 @@ class _Turn(Tried):
         """What stands for a number of Python's that the launch computes from this turn on."""
         stand = self._stand_in_of_number(kind)
         self._tensors[name] = stand, stand
+        self._computed.add(name)
         return new_count(self._executor, stand, kind)
 
     def _given(self, name: str) -> graph.Value:
@@ -551,7 +562,7 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if not is_of_calls(first) and not (name in self._late and is_literal(first)):
+        if name not in self._computed:
             return elements_in(self._recorder, self._tensors[name][0])
         found = held_number_of_calls(self._executor, first)
         if found is None:
@@ -559,6 +570,14 @@ class _Turn(Tried):
         return found
 
     # -- the turn ----------------------------------------------------------------------------
+
+    def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
+        """The answer to a comparison that is the same in all turns that the loop will have: those
+        of its first and its last turn are captured as they come."""
+        answer = always(self._items.counter[:-1], self._number, symbol, a, b)
+        for value in (a, b) if answer is not None else ():
+            self._recorder.use(value)
+        return answer
 
     def _capture(self) -> None:
         """Run the turn."""
@@ -573,6 +592,7 @@ class _Turn(Tried):
         self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.lists)
+        self._turns.decide = self._decide if self._items.stop is None else None
         frame.push(self._items.item(counter))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
@@ -969,7 +989,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._late or is_of_calls(first)):
+        if held is None and (is_count(first) or name in self._computed):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
@@ -1055,7 +1075,7 @@ class _CountedTurn(_Turn):
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
         builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
-        given = [elements_in(recorder, self._tensors[name][0]).node for name in kept]
+        given = [self._given(name).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
         results = self._appended_loop(loop, MOST_ITEMS, (*given, *fixed), after)
         self._prove(self._ints(kept, stands, results), numbers, MOST_ITEMS)

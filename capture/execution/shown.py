@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dynajit.capture.library.shown_turns import Argument, Fixed, InRow, Made, ShownInTurn
+from dynajit.capture.machine.effects import Effect
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import is_array
 from dynajit.capture.python.tensors.counts import handed_on, is_count
@@ -20,6 +21,7 @@ from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.texts import LaterText
+from dynajit.core.types.value_types import numel
 
 #: Elements of a tensor that a turn writes under a condition: all turns keep them.
 MOST_ELEMENTS: Final = 64
@@ -43,19 +45,21 @@ class ShownOfTurn:
         NotShown: see there.
     """
 
-    def __init__(self, machine: Machine, effects: Sequence[OutputEffect | TurnsEffect]) -> None:
+    def __init__(self, machine: Machine, effects: Sequence[Effect]) -> None:
         self._machine = machine
         self.row: list[Value] = []
         self._fixed: list[Value] = []
-        self._shown = tuple(map(self._call, effects))
-        if any(effect.when for effect in effects):
+        calls = [effect for effect in effects if isinstance(effect, OutputEffect)]
+        if len(calls) < len(effects):
+            raise NotShown  # a loop in the turn has written
+        self._shown = tuple(map(self._call, calls))
+        self._touched = tuple(touched for effect in calls for touched in effect.touched)
+        if any(effect.when for effect in calls):
             self._refuse_large()
         if not self.row:
             self.row.append(Constant(None))  # there is a row for each turn
 
-    def _call(self, effect: OutputEffect | TurnsEffect) -> ShownInTurn:
-        if not isinstance(effect, OutputEffect) or effect.touched:
-            raise NotShown
+    def _call(self, effect: OutputEffect) -> ShownInTurn:
         keywords = dict(effect.keywords)
         return ShownInTurn(
             effect.function,
@@ -96,7 +100,7 @@ class ShownOfTurn:
         """
         found = [handed_on(self._machine, value) for value in self.row]
         tensors = [self._machine.recorder.graph_value(held) for held in found if held is not None]
-        if any(tensor.type.numel > MOST_ELEMENTS for tensor in tensors):
+        if any(numel(tensor.shape) > MOST_ELEMENTS for tensor in tensors):
             raise NotShown
 
     def _placed(self, value: Value) -> Fixed:
@@ -109,7 +113,7 @@ class ShownOfTurn:
         Args:
             rows: holds of each turn a tuple of `row`.
         """
-        return TurnsEffect(self._shown, rows, tuple(self._fixed))
+        return TurnsEffect(self._shown, rows, tuple(self._fixed), self._touched)
 
 
 def _list_of(*items: object) -> list[object]:

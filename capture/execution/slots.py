@@ -57,8 +57,7 @@ def slots_of(contents: Any) -> dict[Hashable, Value] | None:
     if isinstance(contents, TensorContents):
         return {name: item for name, item in contents.attributes.items() if name != DATA}
     if isinstance(contents, ObjectContents):
-        found = {name: item for name, item in contents.written.items() if item is not DELETED}
-        return dict(found)
+        return {name: item for name, item in contents.written.items() if item is not DELETED}
     if type(contents) is tuple:
         return dict(enumerate(contents)) if _are_values(contents) else None
     if type(contents) is dict:
@@ -87,7 +86,8 @@ def with_values(contents: Any, values: Mapping[Hashable, Value]) -> Any:
     if isinstance(contents, TensorContents):
         return replace(contents, attributes={**contents.attributes, **values})
     if isinstance(contents, ObjectContents):
-        return replace(contents, written={**contents.written, **values})
+        names = {str(name): value for name, value in values.items()}
+        return replace(contents, written={**contents.written, **names})
     if type(contents) is tuple:
         return tuple(values.get(place, item) for place, item in enumerate(contents))
     return {

@@ -466,7 +466,8 @@ class _Test(Tried):
     def _is_followed(self, path: Path, first: Value, given: Value, after: Value) -> bool:
         """Whether a value is the same after the turn, or carried from now on; False: neither."""
         is_number_of_both = is_number(first) and first.python_type is after.python_type
-        is_computed = is_count(after) or (path[0] in self._slots and is_of_calls(first))
+        is_slot = path[0] in self._slots
+        is_computed = is_count(after) or (is_slot and (self._ends_late or is_of_calls(first)))
         if is_number_of_both and is_computed and not is_same(given, after):
             self._carried.add(path)
             self._counted.add(path)

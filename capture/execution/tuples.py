@@ -20,7 +20,7 @@ def is_tuple(value: Any) -> TypeGuard[TupleValue]:
     return isinstance(value, TupleValue) and value.cls is tuple and value.source is None
 
 
-def is_built_alike(a: Value, b: Value) -> bool:
+def is_built_alike(a: Value | None, b: Value | None) -> bool:
     """Whether two values are tuples of equally many parts, and so on in these; or are none."""
     if not is_tuple(a) or not is_tuple(b):
         return is_tuple(a) is is_tuple(b)

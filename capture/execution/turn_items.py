@@ -5,6 +5,7 @@
 the turn of a run-time number, and lets it go on by many items; None where the items are others.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.python.tensors.counts import place_in_turn
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.turns import item_in_turn, numbers_in
 from dynajit.capture.values.containers import (
     EnumerateIterator,
     IteratorValue,
@@ -151,12 +153,20 @@ def _of_enumerate(
 def _of_sequence(
     machine: Machine, iterator: IteratorValue, state: SequenceIterator, count: int
 ) -> Items | None:
-    """Rows of one tensor."""
+    """Rows of one tensor, or numbers."""
     sequence = _sequence(machine, state)
     assert sequence is not None
     way = -1 if state.is_reversed else 1
     last = state.position + way * count
+    lists = (state.sequence.identity,) if isinstance(state.sequence, ListValue) else ()
+
+    def skip(done: int) -> None:
+        position = state.position + way * done
+        machine.heap.write(iterator.identity, replace(state, position=position))
+
     items = sequence[state.position : (last if last >= 0 else None) : way]
+    if numbers_in(items) is not None:
+        return Items(range(count), functools.partial(_number, machine, tuple(items)), skip, lists)
     places = [_row(machine, item) for item in items]
     if any(place is None for place in places):
         return None
@@ -180,12 +190,16 @@ def _of_sequence(
         assert isinstance(row, TensorValue)
         return made_like(machine, items[0], row)
 
-    def skip(done: int) -> None:
-        position = state.position + way * done
-        machine.heap.write(iterator.identity, replace(state, position=position))
-
-    lists = (state.sequence.identity,) if isinstance(state.sequence, ListValue) else ()
     return Items(counter, item, skip, lists)
+
+
+def _number(machine: Machine, items: Sequence[Value], number: Scalar) -> Value:
+    """One of some numbers, in the turn of a counter from 0 on."""
+    for item in items:
+        machine.recorder.use(item)
+    found = item_in_turn(items, number)
+    assert found is not None
+    return found
 
 
 def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:

@@ -50,8 +50,10 @@ from dynajit.capture.python.tensors.counts import place_in_turn
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
+from dynajit.capture.python.tensors.unread_lists import is_unread
 from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.known_contents import known_tensor
+from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -246,6 +248,9 @@ def _slice_of(part: Any) -> Any:
 
 def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps[Value]:
     empty: Any = () if isinstance(container, TupleValue) else []
+    numbered = _numbered_item(machine, container, index)
+    if numbered is not None:
+        return numbered
     position = yield from to_index(machine, index, lambda i: empty[i], [index])
     if isinstance(container, ListValue):
         chosen = chosen_items(machine, container, position)
@@ -272,6 +277,17 @@ def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps[Valu
         assert isinstance(container, TupleValue)
         return container  # Python makes no copy
     return TupleValue(found, Size if container.cls is Size else tuple)
+
+
+def _numbered_item(machine: Machine, container: Any, index: Value) -> Value | None:
+    """An item by an index that differs between the turns of a loop; None: see `item_in_turn`."""
+    if not is_of_a_turn(index) or is_unread(machine, container):
+        return None
+    items = items_of(machine, container)
+    found = item_in_turn(items, index)
+    for value in (container, *items) if found is not None else ():
+        machine.recorder.use(value)
+    return found
 
 
 def _dict_item(machine: Machine, container: DictValue, key: Value) -> Steps[Value]:

@@ -49,7 +49,8 @@ class Turns:
         first: objects that the turn makes have this id or a later one.
 
     Attributes:
-        decide: answers a comparison in a frame that may end the loop; None: none may.
+        decide: answers a comparison in a frame that may end the loop, or is the same in all turns;
+            None: nothing does.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
         relied: numbers that must be right in every turn, whether the body takes them or not.
@@ -105,10 +106,58 @@ def is_of_a_turn(scalar: Any) -> bool:
 
 
 def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value) -> bool | None:
-    """The answer to a comparison that ends a loop when it changes; None: it is another one."""
+    """The answer to a comparison that is known for all turns, or that ends the loop when it
+    changes; None: it is another one."""
     if not turns or turns[-1].decide is None or not (is_of_a_turn(a) or is_of_a_turn(b)):
         return None
     return turns[-1].decide(frame, symbol, a, b)
+
+
+def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
+    """An item of numbers that are the same in all calls, by an index that differs between turns.
+
+    Args:
+        items: of a list or a tuple.
+
+    Returns:
+        None: it is another index, there is no such item in the turn that is captured, or the items
+        are not numbers of one class.
+    """
+    if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
+        return None
+    values = numbers_in(items)
+    if values is None or not -len(values) <= index.value < len(values):
+        return None
+    return Scalar(values[index.value], None, ("item", (Constant(values), index)))
+
+
+def numbers_in(items: Sequence[Value]) -> tuple[int | float, ...] | None:
+    """Numbers of one class, ints or floats, that are the same in all calls; None: other values."""
+    if not items or not all(isinstance(item, Constant) for item in items):
+        return None
+    values = tuple([item.value for item in items if isinstance(item, Constant)])
+    return values if set(map(type, values)) in ({int}, {float}) else None
+
+
+def always(counter: range, loop: int, symbol: str, a: Value, b: Value) -> bool | None:
+    """The answer to a comparison of ints that go up in equal steps, where it is the same in all
+    turns of a loop; None: it is another one in some, or not known.
+
+    Args:
+        counter: the loop's counter in every turn.
+        loop: its number.
+    """
+    sides = [side for side in (a, b) if isinstance(side, (Constant, Scalar))]
+    if len(sides) < 2 or any(side.python_type is not int for side in sides):
+        return None
+    difference = Scalar(0, None, ("-", tuple(sides)))
+    steps = _steps(difference, {"": Steps(counter.start, counter.step)})
+    if steps is None or _loops(difference) != {loop}:
+        return None
+    first, last = steps.at(0), steps.at(len(counter) - 1)  # what lies between is between them
+    if (first > 0, first < 0) != (last > 0, last < 0):
+        return None
+    return bool(FUNCTIONS[symbol](first, 0))
 
 
 def with_known(scalar: Scalar, known: Callable[[Scalar], Constant | None]) -> Scalar:
@@ -185,7 +234,8 @@ def _is_of_turns_only(scalar: Any) -> bool:
 def _key(value: Any) -> Any:
     """Equal for numbers that are computed alike."""
     if isinstance(value, Constant):
-        return type(value.value), repr(value.value)
+        is_number = isinstance(value.value, (int, float))
+        return (type(value.value), repr(value.value)) if is_number else value
     if value.expression is None:
         return value.source
     return value.expression[0], *map(_key, value.expression[1])

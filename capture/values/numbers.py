@@ -36,7 +36,7 @@ _BOUNDED_BUILTINS: Final = {function.__name__: function for function in (abs, mi
 
 _ALL: Final[Mapping[str, Callable[..., Any]]] = {
     **OPERATORS,
-    "in": operator.contains, "choose": _capture.choose,
+    "in": operator.contains, "item": operator.getitem, "choose": _capture.choose,
     **{name: getattr(operator, name) for name in SIGNS},
     **_BOUNDED_BUILTINS, **{function.__name__: function for function in (round, pow)},
     **{f.__qualname__: f for f in (int.bit_length, int.bit_count, float.is_integer)},
@@ -73,6 +73,8 @@ def call_text(name: str, operands: list[str]) -> str:
         return f"({SIGNS[name]}{operands[0]})"
     if name == "in":
         return f"({operands[1]} in {operands[0]})"
+    if name == "item":
+        return f"{operands[0]}[{operands[1]}]"
     kind, _, method = name.partition(".")
     if kind in ("int", "float") and method:
         return f"{operands[0]}.{method}()"

@@ -9,7 +9,10 @@ one object or share memory, what the arguments hold afterwards, and errors.
 `compare_counts(seed)` those of one compiled program for several numbers of turns.
 """
 
+import contextlib
+import io
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -67,6 +70,26 @@ ASKING = [
     "if s > 0.9: $a = $a * 0.5", "obj.seen.append($a[1].item())", "obj.seen.append(($a, $i))",
     "if s > 1e3: break", "if r > 40: break", "w[r % 5] = $a", "q += (s > e) + 0", "lst.append($a)",
 ]  # fmt: skip
+#: Of programs that keep things in objects, containers and tuples, and write texts.
+KEEPING = [
+    "obj.n += 1", "obj.h = obj.h * 0.5 + $a", "$a = obj.h * 0.5", "obj.t += 0.25", "obj.h = $a",
+    "obj.last = $i", "dct['h'] = dct['h'] * 0.5 + $a", "dct['k'] += 2", "$a = dct['h'] * 0.5",
+    "dct['k'] = $i", "kept[0] = $a * 0.5", "kept[1] += 1", "$a = kept[0] + 0.1", "kept[$i % 3] = 1",
+    "kept[0], kept[2] = kept[2], kept[0]", "st = (st[1], $a * 0.5)", "$a = st[0] * 0.9", "o2 = st",
+    "st = (st[0] * 0.5, st[1] + $a)", "obj.st = ($a, $i)", "obj.n = obj.n * 2 - $i", "$a = obj.h",
+    "print($i, $a)", "print(f'{$i}: {$a.sum():.6f}')", "print(obj.n, dct['k'])", "obj.h *= 0.5",
+    "print('at', $i, obj.t, [kept[1], ($i, 1)], end=' ')", "m2 = f'{$i}'; print(m2, str(obj.n))",
+    "print('%d %s' % ($i, obj.n), '{} {:.3f}'.format($i, $a.max()))", "obj.h = obj.h + obj.n * 0.1",
+    "dct[$i % 3] = $a", "obj.late = $i", "kept[2] = obj.h", "obj.flag = not obj.flag",
+]  # fmt: skip
+#: What these begin with.
+KEPT = [
+    "st = o2 = (a, b * 0.5); dct = {'h': b * 0.5, 'k': 1}; kept = [a, 0, b + 0]",
+    "obj.h = a * 0.5; obj.n = 0; obj.t = 0.5; obj.st = 0; obj.flag = False",
+]
+#: By how much a number in a text may be off: by the last digit that is shown.
+SHOWN = 2e-3
+
 #: What a branch on data asks, and its forms.
 CONDITIONS = [
     "$a.sum() > 1.5", "$a[0] > 0.5", "$a[$i % 5] < $a[1]", "xs[$i % 7, 2] > 0.5 and $a[1] < 1",
@@ -138,6 +161,7 @@ def text(seed: int, varies: bool = False) -> str:
 
     def statement(counter: str) -> str:
         usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
+        usual = KEEPING if keeps(seed) and not varies and chosen.random() < 0.6 else usual
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
@@ -150,6 +174,11 @@ def text(seed: int, varies: bool = False) -> str:
         "x = y = d; ys = w + 0.25",
     ]
     lines += ["s = 0.5; e = float(1); r = 0"] * asks
+    is_keeping = keeps(seed) and not varies
+    lines += [
+        "st = o2 = (a, b * 0.5); dct = {'h': b * 0.5, 'k': 1}; kept = [a, 0, b + 0]"
+    ] * is_keeping
+    lines += ["obj.h = a * 0.5; obj.n = 0; obj.t = 0.5; obj.st = 0; obj.flag = False"] * is_keeping
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     head = chosen.choice(HEADS)
@@ -171,6 +200,7 @@ def text(seed: int, varies: bool = False) -> str:
         ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x", "q"], chosen.randint(2, 5)
     )
     names += ["u", "m", "n", "f"] * has_branches + ["s", "e", "r"] * asks
+    names += ["st", "o2", "*kept", "*dct.values()"] * is_keeping
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
@@ -199,6 +229,11 @@ def branch(chosen: random.Random, statement: Callable[[str], str]) -> str:
 def asks_for_numbers(seed: int) -> bool:
     """Whether the program asks tensors for numbers of Python's."""
     return seed % 5 == 4
+
+
+def keeps(seed: int) -> bool:
+    """Whether the program keeps things in objects, and writes texts."""
+    return seed % 6 in (0, 5)
 
 
 def is_of_arrays(seed: int) -> bool:
@@ -235,8 +270,10 @@ def state(
     if differentiated and not is_of_arrays(seed):
         for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
+    written = io.StringIO()
     try:
-        found = list(flat(function(*args, holder, *count)))
+        with contextlib.redirect_stdout(written):
+            found = list(flat(function(*args, holder, *count)))
         if differentiated:
             return gradients(found, args)
     except Exception as error:
@@ -252,7 +289,18 @@ def state(
     kept = [type(x) if isinstance(x, (dj.Tensor, np.ndarray)) else x for x in found]
     if asks_for_numbers(seed):  # floats of Python's are rounded as the elements that they come from
         kept = [(float, np.float64(x)) if type(x) is float else x for x in kept]
-    return [kept, [(x.dtype, x.strides, x.copy()) for x in arrays], alike]
+    return [
+        kept,
+        [(x.dtype, x.strides, x.copy()) for x in arrays],
+        alike,
+        parts(written.getvalue()),
+    ]
+
+
+def parts(text: str) -> list[Any]:
+    """A text, in which numbers of many digits are rounded as the elements are that they show."""
+    found = re.split(r"(-?\d+\.\d*(?:e[-+]\d+)?)", text)
+    return [np.float64(part) if place % 2 else part for place, part in enumerate(found)]
 
 
 def difference(expected: Any, found: Any, path: str = "") -> str | None:
@@ -264,7 +312,7 @@ def difference(expected: Any, found: Any, path: str = "") -> str | None:
         return next((d for k, (a, b) in each if (d := difference(a, b, f"{path}[{k}]"))), None)
     if isinstance(expected, (np.ndarray, np.floating)) and type(expected) is type(found):
         is_equal = expected.shape == found.shape and np.allclose(
-            expected, found, 1e-9, 1e-12, equal_nan=True
+            expected, found, 1e-9, SHOWN if path.startswith("[3]") else 1e-12, equal_nan=True
         )
     else:
         is_equal = type(expected) is type(found) and expected == found

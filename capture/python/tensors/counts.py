@@ -182,6 +182,17 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
 
 
+def negated(machine: Machine, value: Value) -> ObjectValue | None:
+    """`not value` of a number that the launch computes, or that differs between the turns of a
+    loop, as a truth that it computes; None for all others."""
+    if not is_count(value):
+        return compared_in_turn(machine, "==", value, Constant(0))
+    held = held_number(machine, value)
+    assert held is not None
+    found = TABLE.logical_not(held) if held.dtype is bool_ else TABLE.eq(held, 0)
+    return new_count(machine, machine.recorder.new_tensor(found), bool)
+
+
 def converted_count(machine: Machine, value: ObjectValue, kind: Any) -> ObjectValue | None:
     """`int(number)` or `float(number)` of one that the launch computes; None: an int of a float, or
     one that may not fit an int64."""

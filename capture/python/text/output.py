@@ -16,7 +16,7 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import is_known
 from dynajit.capture.python.contents import dict_entries, list_items, new_list
-from dynajit.capture.python.tensors.arrays import elements_of, is_array, made_like
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.python.text.later import is_later
 from dynajit.capture.python.text.output_writers import Touched, is_stream_class, refuse_output
 from dynajit.capture.python.text.text import Shown
@@ -70,6 +70,7 @@ class TurnsEffect(Effect):
         shown: what each turn does.
         rows: of each turn a tuple of the values that differ between turns.
         fixed: those that do not.
+        touched: lists that they make longer.
     """
 
     shown: tuple[ShownInTurn, ...]
@@ -126,10 +127,9 @@ def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps[Va
         return value
     if isinstance(value, TensorValue):
         return _tensor_snapshot(machine, value)
-    if is_array(value) and machine.recorder.existing(value) is None:
-        held = elements_of(machine, value)
-        if held is not None and not machine.heap.is_adopted(held.identity):
-            return made_like(machine, value, _tensor_snapshot(machine, held))
+    held = elements_of(machine, value)
+    if held is not None and not machine.heap.is_adopted(held.identity):
+        return made_like(machine, value, _tensor_snapshot(machine, held))
     if is_known(value):
         machine.recorder.use(value)
         return value

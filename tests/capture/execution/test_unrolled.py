@@ -22,10 +22,10 @@ def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unlike(x: Any, turns: int) -> Any:
-    """Operations depend on the turn, which writes to a list: none stands for others."""
-    y, seen = x * 2, [0]
+    """Operations depend on the turn, which writes to places of a list: none stands for others."""
+    y, seen = x * 2, [0, 0]
     for i in range(turns):
-        seen[0] = i
+        seen[i % 2] = i
         y = dj.sin(y) + 0.1 * i
         if i % 3 == 1:
             y = dj.tanh(y * 0.5) * 1.5 + x
@@ -35,9 +35,9 @@ def unlike(x: Any, turns: int) -> Any:
 
 def short(x: Any, turns: int) -> Any:
     """The same with two operations in a turn."""
-    y, seen = x * 2, [0]
+    y, seen = x * 2, [0, 0]
     for i in range(turns):
-        seen[0] = i
+        seen[i % 2] = i
         y = y + 1 if i % 3 == 1 else y * 0.5
         y = y - x
     return y * 3

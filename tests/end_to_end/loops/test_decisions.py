@@ -96,7 +96,24 @@ def of_numpy(x):
     return total, count, x
 
 
+def first_turn(x):
+    for i in range(40):
+        y = x * 0.5 if i == 0 else y * 0.5 + x  # noqa: F821
+    return y
+
+
+def flips(x):
+    is_on, is_off = True, False
+    for i in range(40):
+        x = x * 0.9
+        if is_on:
+            x = x + i
+        is_on, is_off = not is_on, not i % 3
+    return x, is_on, is_off
+
+
 DECIDED = [
+    first_turn, flips,
     alternating, by_truth, halved_rate, warm_up, triangular, last_place, by_time,
     every_third_row, of_numpy,
 ]  # fmt: skip
@@ -188,6 +205,22 @@ def test_cheap_arms_are_both_in_the_body(function: Any) -> None:
 def test_other_decisions_are_unrolled(function: Any) -> None:
     assert_same(function(X), dj.compile(function)(X))
     assert loops_of(function, X) == 0
+
+
+def test_an_arm_that_no_turn_runs_costs_nothing() -> None:
+    """Which one Python runs is the same in all turns of the loop."""
+
+    def run(x, is_heavy):
+        w = dj.ones(6, 6) * 0.1
+        for i in range(40):
+            if (i < 40 or i == 50) if is_heavy else i < 1:
+                x = w @ (w @ x)
+            x = x * 0.9 + i
+        return x
+
+    for is_heavy in (True, False):
+        assert_same(run(X, is_heavy), dj.compile(run)(X, is_heavy))
+        assert loops_of(run, X, is_heavy) == 1
 
 
 def test_gradients_pass_the_arm_that_runs() -> None:

@@ -91,7 +91,24 @@ def writes_arrays(xs, h):
     return xs, h
 
 
+def numbers_of_a_list(xs, h):
+    rates = [0.5, 0.25, 0.125] * 10
+    for rate in rates:
+        h = h * rate + 1
+    for i, power in enumerate(reversed([k * k for k in range(30)])):
+        h = h * 0.5 + xs[i] * power
+    return h, rate, power
+
+
+def numbers_by_an_index(xs, h):
+    rates, order = [0.1, 0.2, 0.3], (2, 0, 1) * 10
+    for i, k in zip(range(30), order, strict=False):
+        h = h * (1 - rates[i % 3]) + xs[k] * rates[-1 - i % 3]
+    return h, i, k
+
+
 LOOPS = [
+    (numbers_of_a_list, (ROWS, X)), (numbers_by_an_index, (ROWS, X)),
     (rows, (ROWS, X)), (enumerated, (ROWS, X)), (zipped, (ROWS, X)), (backwards, (ROWS, X)),
     (of_several_lengths, (ROWS, X)), (lists_of_rows, (ROWS, X)), (writes_rows, (ROWS, X)),
     (rows_of_rows, (ROWS, X)), (what_was_collected, (ROWS, X)), (arrays, (ARRAY, np.arange(6.0))),
@@ -141,7 +158,22 @@ def breaks_in_a_turn(xs, h):
     return h, x
 
 
+def numbers_that_turns_write(xs, h):
+    rates = [0.5] * 30
+    for i in range(30):
+        h = h * rates[i] + xs[i]
+        rates[i] = 1.0
+    return h, rates
+
+
+def numbers_of_two_classes(xs, h):
+    for x in [1, 2.0, 3] * 10:
+        h = h * 0.5 + x
+    return h
+
+
 UNROLLED = [
+    (numbers_that_turns_write, (ROWS, X)), (numbers_of_two_classes, (ROWS, X)),
     (a_growing_list, (ROWS, X)), (a_list_that_turns_append_to, (ROWS, X)),
     (in_another_order, (ROWS, X)), (strict, (ROWS, X)),
     (numbers_of_an_array, (ARRAY, np.arange(6.0))), (breaks_in_a_turn, (ROWS[:18], X)),

@@ -11,7 +11,7 @@ import pytest
 import dynajit as dj
 from dynajit.capture.execution.nests import draws
 from dynajit.ir.nests import NEST
-from tests.end_to_end.loops.test_nests import loops_of, same
+from tests.end_to_end.loops.nests.test_nests import loops_of, same
 
 pytestmark = pytest.mark.one_python
 

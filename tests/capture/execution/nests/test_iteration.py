@@ -8,7 +8,7 @@ import pytest
 
 import dynajit as dj
 from tests.capture.execution.nests.test_nest import nests_of
-from tests.end_to_end.loops.test_nests import outcome, same
+from tests.end_to_end.loops.nests.test_nests import outcome, same
 
 pytestmark = pytest.mark.one_python
 

@@ -11,7 +11,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.execution.nests import blocks
-from tests.end_to_end.loops.test_nests import fresh, outcome, same
+from tests.end_to_end.loops.nests.test_nests import fresh, outcome, same
 
 pytestmark = pytest.mark.one_python
 

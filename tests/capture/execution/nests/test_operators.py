@@ -22,7 +22,7 @@ from dynajit.capture.execution.nests.values import (
 from dynajit.core.types import dtypes
 from dynajit.ir.nests import Register
 from tests.capture.execution.nests.test_nest import nests_of
-from tests.end_to_end.loops.test_nests import outcome
+from tests.end_to_end.loops.nests.test_nests import outcome
 
 NUMPY = (
     np.bool_, np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64,

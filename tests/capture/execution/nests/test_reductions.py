@@ -7,7 +7,7 @@ import pytest
 
 import dynajit as dj
 from tests.capture.execution.nests.test_views import arguments, as_nest, check, program
-from tests.end_to_end.loops.test_nests import outcome, same
+from tests.end_to_end.loops.nests.test_nests import outcome, same
 
 pytestmark = pytest.mark.one_python
 

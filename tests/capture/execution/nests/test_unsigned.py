@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 from tests.capture.execution.nests.test_views import as_nest
-from tests.end_to_end.loops.test_nests import outcome, same
+from tests.end_to_end.loops.nests.test_nests import outcome, same
 
 pytestmark = pytest.mark.one_python
 

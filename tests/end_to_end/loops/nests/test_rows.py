@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.end_to_end.loops.nests.test_nests import fresh, outcome
 from tests.end_to_end.loops.test_collected import loops_of
-from tests.end_to_end.loops.test_nests import fresh, outcome
 
 pytestmark = pytest.mark.one_python
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from tests.end_to_end.loops.test_nests import loops_of
+from tests.end_to_end.loops.nests.test_nests import loops_of
 
 pytestmark = pytest.mark.one_python
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.end_to_end.loops.nests.test_nests import fresh
 from tests.end_to_end.loops.test_collected import loops_of
-from tests.end_to_end.loops.test_nests import fresh
 
 pytestmark = [
     pytest.mark.one_python,

@@ -14,7 +14,7 @@ import pytest
 import dynajit as dj
 from dynajit.core.errors import GraphBreakError
 from tests.capture.execution.nests.test_draws import state_of
-from tests.end_to_end.loops.test_nests import loops_of, outcome, same
+from tests.end_to_end.loops.nests.test_nests import loops_of, outcome, same
 
 pytestmark = pytest.mark.one_python
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.end_to_end.loops.nests.test_nests import fresh, outcome, same
 from tests.end_to_end.loops.test_collected import loops_of
-from tests.end_to_end.loops.test_nests import fresh, outcome, same
 
 pytestmark = pytest.mark.one_python
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.end_to_end.loops.nests.test_nests import fresh, outcome
+from tests.end_to_end.loops.nests.test_rows import near
 from tests.end_to_end.loops.test_collected import loops_of
-from tests.end_to_end.loops.test_nests import fresh, outcome
-from tests.end_to_end.loops.test_nests_of_rows import near
 
 pytestmark = pytest.mark.one_python
 
