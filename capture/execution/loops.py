@@ -968,10 +968,10 @@ class _Turn(Tried):
         heap, stands = self._recorder.heap, {value.identity for value in self._lists.values()}
         for name, stand in self._lists.items():
             value = self._now_in(name)
-            is_new = isinstance(value, ListValue) and heap.is_made_since(
-                self._mark.heap, value.identity
-            )
-            if not is_new or value.python_type is not list or value.identity in stands:
+            if not isinstance(value, ListValue) or value.python_type is not list:
+                raise Differs
+            is_new = heap.is_made_since(self._mark.heap, value.identity)
+            if not is_new or value.identity in stands:
                 raise Differs
             if not isinstance(heap[stand.identity], Collected) or heap[stand.identity].appended:
                 raise Differs

@@ -84,7 +84,8 @@ def with_values(contents: Any, values: Mapping[Hashable, Value]) -> Any:
     if isinstance(contents, Value):
         return values[WHOLE]
     if isinstance(contents, TensorContents):
-        return replace(contents, attributes={**contents.attributes, **values})
+        given = {str(name): value for name, value in values.items()}
+        return replace(contents, attributes={**contents.attributes, **given})
     if isinstance(contents, ObjectContents):
         names = {str(name): value for name, value in values.items()}
         return replace(contents, written={**contents.written, **names})
