@@ -387,6 +387,8 @@ class _Turn(Tried):
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         #: Likewise, where each turn makes another view of the same memory.
         self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Locals whose histories end in each turn: `h = cell(x, h.detach())`.
+        self._ended: set[str] = set()
         #: Local -> list that stands for one that the turn before has made.
         self._lists: dict[str, ListValue] = {}
         self._changed: set[str] = set()
@@ -467,6 +469,7 @@ class _Turn(Tried):
         self._numbers.clear()
         self._views.clear()
         self._lists.clear()
+        self._ended.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -652,6 +655,7 @@ class _Turn(Tried):
             raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        after = self._without_ended(kept, after)
         self._memories.look()
         shown = self._shown()
         appended = self._appended(kept, shown)
@@ -715,9 +719,31 @@ class _Turn(Tried):
         Raises:
             Differs: a gradient would pass to leaves of all turns, pass a second time, or be seen.
         """
-        needing = [node for node in results if self._builder.node_needs_gradient(node)]
-        if needing and (self.hands_leaves_on or self._are_spent(needing)):
+        if any(map(self._is_ended, results)):
             raise Differs
+
+    def _without_ended(self, kept: Sequence[str], after: Sequence[graph.Node]) -> list[graph.Node]:
+        """What turns hand on, without histories that end in each turn, where no turn lets a
+        gradient pass on to what the turn before has left, and none keeps that."""
+        builder, found = self._builder, list(after)
+        passing = [
+            n for n in builder.nodes[self._mark.nodes[1] :] if builder.node_needs_gradient(n)
+        ]
+        read = {argument for node in passing for argument in node.args}
+        for place, (name, node) in enumerate(zip(kept, after, strict=True)):
+            value = self._tensors[name][1]
+            is_passed_on = elements_in(self._recorder, value).node in read
+            if is_passed_on or not self._is_ended(node):
+                continue
+            if not reached(self._executor, {value.identity}).found:
+                self._ended.add(name)
+                found[place] = builder.without_gradient(graph.Value(builder, node)).node
+        return found
+
+    def _is_ended(self, result: graph.Node) -> bool:
+        """Whether a result has a history that ends in the turn, was used up, or is watched."""
+        needs = self._builder.node_needs_gradient(result)
+        return needs and (self.hands_leaves_on or self._are_spent([result]))
 
     def _are_spent(self, results: Iterable[graph.Node]) -> bool:
         """Whether a gradient of some results would pass what a backward run in the turn has, or
@@ -744,7 +770,11 @@ class _Turn(Tried):
 
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
-        made, first = self._recorder.new_tensor(result), self._start.locals[name]
+        first = self._start.locals[name]
+        if name in self._ended:  # it needs a gradient, as it did, and nobody lets one pass
+            held = value_in(self._recorder, self._tensors[name][0])
+            result = self._builder.with_history_of(held, result)
+        made = self._recorder.new_tensor(result)
         if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
@@ -1062,6 +1092,7 @@ class _CountedTurn(_Turn):
         self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        after = self._without_ended(kept, after)
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         goes_on = TABLE.lt(self._as_tensor(self._executor, counter), self._bound)
         taken = self._take()

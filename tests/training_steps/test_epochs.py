@@ -275,6 +275,34 @@ def beside_another_history(w, b, xs, ys):
     return h
 
 
+def truncated_histories(w, b, xs, ys):
+    h, total = dj.zeros(8), 0.0
+    for x in xs:
+        h = h.detach()
+        for k in range(3):
+            h = dj.tanh(h * w + x[k])
+        loss = (h * h).mean()
+        loss.backward()
+        with dj.no_grad():
+            w -= 0.1 * w.grad
+        w.grad = None
+        total += loss.item()
+    return h, total
+
+
+def a_kept_history(w, b, xs, ys):
+    h = w * 1.0
+    for x in xs:
+        before = h
+        h = dj.tanh(h.detach() * w + x.mean(0))
+        (h * h).sum().backward(retain_graph=True)
+        with dj.no_grad():
+            b -= 0.1
+        w.grad = None
+        w.data *= 0.99
+    return before, h
+
+
 def passed_a_second_time(w, b, xs, ys):
     for x, y in zip(xs, ys, strict=True):
         loss = loss_of(w, b, x, y)
@@ -316,11 +344,11 @@ LOOPS = [
     gradients_set_to_none, gradients_dropped_first, gradients_zeroed, through_data,
     gradients_add_up, detached_and_zeroed, not_all_are_used, differentiated_behind_it,
     micro_batches, momentum_of_the_turn_before, a_leaf_made_here, frozen_here, hooks_on_results,
-    beside_another_history,
+    beside_another_history, truncated_histories,
 ]  # fmt: skip
 OTHERS = [
     kept_gradients, passed_a_second_time, losses_with_a_history, written_with_a_history,
-    a_history_from_in_front,
+    a_history_from_in_front, a_kept_history,
 ]  # fmt: skip
 
 
