@@ -380,6 +380,8 @@ class _Turn(Tried):
         self._before, self._items = before.frame, items
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: The last turn goes another way, and may read whatever the turn before has left.
+        self._is_last_other = False
         #: Locals with numbers of Python's that the launch computes from this turn on.
         self._computed: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
@@ -465,6 +467,7 @@ class _Turn(Tried):
     def _clear(self) -> None:
         self._tensors.clear()
         self._twins.clear()
+        self._is_last_other = False
         self._computed.clear()
         self._numbers.clear()
         self._views.clear()
@@ -577,8 +580,13 @@ class _Turn(Tried):
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison that is the same in all turns that the loop will have: those
         of its first and its last turn are captured as they come."""
-        answer = always(self._items.counter[:-1], self._number, symbol, a, b)
-        for value in (a, b) if answer is not None else ():
+        counter = self._items.counter
+        answer = always(counter[:-1], self._number, symbol, a, b)
+        if answer is None:
+            return None
+        if always(counter[-1:], self._number, symbol, a, b) is not answer:
+            self._is_last_other = True
+        for value in (a, b):
             self._recorder.use(value)
         return answer
 
@@ -602,6 +610,8 @@ class _Turn(Tried):
             executor.run_one()
             if len(executor.frames) == self.depth and frame.index == self._start.index:
                 self._look_into_slots()
+                if self._is_last_other:
+                    self._now.read.update(self._start.locals)
                 return
         raise Differs
 

@@ -16,15 +16,18 @@ _AT: Final = "@"
 
 
 def is_tuple(value: Any) -> TypeGuard[TupleValue]:
-    """True for a plain tuple that the captured code has made."""
-    return isinstance(value, TupleValue) and value.cls is tuple and value.source is None
+    """True for a tuple, or a named one, that the captured code has made."""
+    if not isinstance(value, TupleValue) or value.source is not None:
+        return False
+    return value.cls is tuple or hasattr(value.cls, "_fields")
 
 
 def is_built_alike(a: Value | None, b: Value | None) -> bool:
-    """Whether two values are tuples of equally many parts, and so on in these; or are none."""
+    """Whether two values are tuples of a class and of equally many parts, and so on in these; or
+    are none."""
     if not is_tuple(a) or not is_tuple(b):
         return is_tuple(a) is is_tuple(b)
-    same = len(a.items) == len(b.items)
+    same = a.cls is b.cls and len(a.items) == len(b.items)
     return same and all(map(is_built_alike, a.items, b.items))
 
 
@@ -73,7 +76,7 @@ def _made(name: str, template: Value, parts: Mapping[str, Any]) -> Any:
         return parts[name]
     items = [_made(f"{name}{_AT}{place}", item, parts) for place, item in enumerate(template.items)]
     is_same = all(made is item for made, item in zip(items, template.items, strict=True))
-    return template if is_same else TupleValue(tuple(items))
+    return template if is_same else TupleValue(tuple(items), template.cls)
 
 
 __all__ = ["is_built_alike", "is_tuple", "parts_of", "root_of", "with_parts", "with_tuples"]

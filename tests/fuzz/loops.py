@@ -80,11 +80,16 @@ KEEPING = [
     "print($i, $a)", "print(f'{$i}: {$a.sum():.6f}')", "print(obj.n, dct['k'])", "obj.h *= 0.5",
     "print('at', $i, obj.t, [kept[1], ($i, 1)], end=' ')", "m2 = f'{$i}'; print(m2, str(obj.n))",
     "print('%d %s' % ($i, obj.n), '{} {:.3f}'.format($i, $a.max()))", "obj.h = obj.h + obj.n * 0.1",
+    "$a = $a * rates[$i % 3]", "obj.flag = not obj.flag", "if $i == 0: $a = $a + 3", "on = not on",
+    "if $i > 1: $a = $a * 0.9", "$a = $a * (0.5 if on else 0.7)", "st = ($a, on); $a = st[0]",
+    "if $i == $z: $a = obj.h + d", "if $i < 1: $a = $a - k", "if $i >= $z: t = k; obj.t = obj.n",
+    "if $i == 2: $a = st[0]; k = kept[1]", "o2 = ($a, t)", "d = $a * 0.5; k = $i",
     "dct[$i % 3] = $a", "obj.late = $i", "kept[2] = obj.h", "obj.flag = not obj.flag",
 ]  # fmt: skip
 #: What these begin with.
 KEPT = [
     "st = o2 = (a, b * 0.5); dct = {'h': b * 0.5, 'k': 1}; kept = [a, 0, b + 0]",
+    "rates = [0.25, 0.5, 0.75]; on = True",
     "obj.h = a * 0.5; obj.n = 0; obj.t = 0.5; obj.st = 0; obj.flag = False",
 ]
 #: By how much a number in a text may be off: by the last digit that is shown.
@@ -165,7 +170,7 @@ def text(seed: int, varies: bool = False) -> str:
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
-        return found.replace("$i", counter)
+        return found.replace("$i", counter).replace("$z", str(turns - 1))
 
     turns = chosen.choice([20, 30, 80] if asks else [17, 18, 20, 23, 30])
     lines = [
@@ -200,7 +205,7 @@ def text(seed: int, varies: bool = False) -> str:
         ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x", "q"], chosen.randint(2, 5)
     )
     names += ["u", "m", "n", "f"] * has_branches + ["s", "e", "r"] * asks
-    names += ["st", "o2", "*kept", "*dct.values()"] * is_keeping
+    names += ["on", "st", "o2", "*kept", "*dct.values()"] * is_keeping
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")

@@ -5,7 +5,7 @@ tensors (`dynajit.ops.functions.arrays`), and of what makes tensors of arrays.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any, Final, TypeAlias
 
@@ -24,8 +24,14 @@ from dynajit.capture.python.builtins import chosen as masks
 from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.conversion import from_python
+from dynajit.capture.python.tensors.array_orders import (
+    as_numpy_lays_out,
+    known_order,
+    lies_in_rows,
+    order_of_result,
+    permuted,
+)
 from dynajit.capture.python.tensors.arrays import (
-    by_strides,
     flip,
     flipped_dims,
     is_absent,
@@ -36,7 +42,6 @@ from dynajit.capture.python.tensors.arrays import (
     memory_in,
     new_array,
     new_view,
-    order_of,
     strides_of_tensor,
     tensor_in,
     written_in_python,
@@ -88,7 +93,6 @@ from dynajit.ops.functions.arrays.table import (
 )
 from dynajit.ops.functions.arrays.types import as_tensor
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.result_layouts import is_row_major
 
 
 def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Value:
@@ -276,12 +280,12 @@ def _call(
     if function in NEED_FORWARD and any(map(is_odd, given.values())):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride")
     if args and is_odd(args[0]) and function in PERMUTATIONS:
-        return _permuted(machine, function, args, [*positional], named)
+        return permuted(machine, function, args, [*positional], named)
     operands = [*positional, *named.values()]
     rule, order = NEED_ROWS.get(function), None
     if not args and (rule is Order.COPY or function in WRITERS):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of keywords only")
-    if rule is Order.COPY and not _lies_in_rows(machine, args[0], positional[0]):
+    if rule is Order.COPY and not lies_in_rows(machine, args[0], positional[0]):
         if len(args) > 1 or keywords:
             raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} in an order, of dims in another")
         function = METHODS["flatten"]
@@ -290,12 +294,12 @@ def _call(
     elif rule is Order.ENDS and any(map(is_odd, given.values())):
         rule = Order.ROWS
     if rule is not None and rule is not Order.COPY:
-        order = _order_of_result(machine, name, rule, operands)
+        order = order_of_result(machine, name, rule, operands)
     is_by_elements = function in BY_ELEMENTS
     lifts = is_by_elements and any(map(is_of_a_turn, positional))
     made = native_call(machine, _named(function, name), positional, named, lifts)
     if is_by_elements:
-        made = _as_numpy_lays_out(machine, name, made, operands)
+        made = as_numpy_lays_out(machine, name, made, operands)
     if order is not None:
         assert isinstance(made, TensorValue)
         if tensor_type(machine, made).rank == len(order):
@@ -366,137 +370,6 @@ def _only_target(target: Value) -> Value:
     if isinstance(target, TupleValue) and target.cls is tuple and len(target.items) == 1:
         return target.items[0]
     return target
-
-
-def _permuted(
-    machine: Machine, function: Any, args: list[Value], given: list[Value],
-    named: dict[str, Value],
-) -> Value:  # fmt: skip
-    """Dims of an odd array in another order: those that are flipped go along."""
-    array = args[0]
-    tensor = memory_in(machine, array)
-    made = native_call(machine, function, [tensor, *given[1:]], named)
-    assert isinstance(made, TensorValue)
-    before, after = (strides_of_tensor(machine, t) for t in (tensor, made))
-    steps = None if before is None or after is None else [*before, *after]
-    if (
-        steps is None
-        or not all(type(step) is int for step in steps)
-        or len(set(steps)) < len(before)
-    ):
-        raise GraphBreak(breaks.UNKNOWN_CALL, "dims in another order of an array with flipped dims")
-    flipped = {before[dim] for dim in flipped_dims(machine, array)}
-    dims = tuple(dim for dim, step in enumerate(after) if step in flipped)
-    return new_view(machine, made, dims, is_writeable(machine, array))
-
-
-def _lies_in_rows(machine: Machine, array: Value, tensor: Value) -> bool:
-    """Whether an array lies in one piece, row by row.
-
-    Raises:
-        GraphBreak: it is not known.
-    """
-    if is_odd(array):
-        return False
-    if not isinstance(tensor, TensorValue):
-        return True
-    shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
-    if strides is not None and is_row_major(tuple(shape), tuple(strides)):
-        return True
-    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
-        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.ravel of dims in an order that varies")
-    return False
-
-
-def _order_of_result(
-    machine: Machine, name: str, rule: Order, given: Sequence[Value]
-) -> tuple[int, ...] | None:
-    """How NumPy lays out the result for arrays whose dims lie in another order; None: as made here.
-
-    Raises:
-        GraphBreak: it is not known.
-    """
-    orders = {_known_order(machine, name, value) for value in _tensors_in(machine, given)}
-    if all(order == tuple(range(len(order))) for order in orders):
-        return None
-    if rule is Order.ROWS:
-        return tuple(range(max(map(len, orders))))
-    if len(orders) > 1 or rule is Order.NOT_KNOWN:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
-    (order,) = orders
-    if rule is Order.ENDS and not all(
-        _lies_in_columns(machine, t) for t in _tensors_in(machine, given)
-    ):
-        return tuple(range(len(order)))
-    return order
-
-
-def _lies_in_columns(machine: Machine, tensor: TensorValue) -> bool:
-    """Whether an array lies in one piece, column by column."""
-    shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
-    return strides is not None and is_row_major(tuple(shape)[::-1], tuple(strides)[::-1])
-
-
-def _known_order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
-    order = order_of(machine, value)
-    has_ones = any(size == 1 for size in tensor_type(machine, value).shape)
-    if order is None or (has_ones and order != tuple(range(len(order)))):
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
-    return order
-
-
-def _tensors_in(machine: Machine, given: Sequence[Value]) -> Iterator[TensorValue]:
-    for value in given:
-        if isinstance(value, ListValue):
-            yield from _tensors_in(machine, list_items(machine, value))
-        elif isinstance(value, TupleValue):
-            yield from _tensors_in(machine, value.items)
-        elif isinstance(value, TensorValue):
-            yield value
-
-
-def _as_numpy_lays_out(machine: Machine, name: str, made: Value, given: Sequence[Value]) -> Value:
-    """A result by elements: in the order that its operands have, or with rows where they differ.
-
-    Source: "C-order wins" in NumPy's `npyiter_find_best_axis_ordering`; tensors have the order of
-    the first operand.
-
-    Raises:
-        GraphBreak: there are more than two dims, or an order is not known.
-    """
-    if not isinstance(made, TensorValue) or tensor_type(machine, made).rank < 2:
-        return made
-    rank = tensor_type(machine, made).rank
-    orders = {
-        _order(machine, name, value)
-        for value in given
-        if isinstance(value, TensorValue)
-        and sum(size != 1 for size in tensor_type(machine, value).shape) > 1
-    }
-    orders = {order for order in orders if len(order) > 1}
-    have_rows = all(order == tuple(sorted(order)) for order in orders)
-    if have_rows:
-        return made
-    if len(orders) == 1 and len(*orders) == rank:
-        return laid_out(machine, made, *orders)
-    if rank > 2:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
-    return laid_out(machine, made, (0, 1))
-
-
-def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
-    """The dims of an operand with more than one place in memory, from the outermost on.
-
-    Raises:
-        GraphBreak: it is not known.
-    """
-    shape, strides = tensor_type(machine, value).shape, strides_of_tensor(machine, value)
-    if strides is not None and is_row_major(tuple(shape), tuple(strides)):
-        return tuple(range(len(shape)))
-    found = None if strides is None else by_strides(shape, strides)
-    if found is None:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
-    return found
 
 
 def _named(function: Any, name: str) -> Any:
@@ -632,7 +505,7 @@ def _as_chosen(machine: Machine, made: TensorValue, tensor: TensorValue, key: Va
     missing = [numpy_keys.KEPT] * (rank - sum(k not in (numpy_keys.NEW, ...) for k in kinds))
     at = kinds.index(...) if ... in kinds else len(kinds)
     kinds = [*kinds[:at], *missing, *kinds[at + 1 :]]
-    order = _known_order(machine, "ndarray.__getitem__", tensor)
+    order = known_order(machine, "ndarray.__getitem__", tensor)
     found = numpy_keys.order_of_chosen(kinds, order, batch)
     if found is None or len(found) != tensor_type(machine, made).rank:
         raise GraphBreak(breaks.UNKNOWN_CALL, "an index of arrays that are apart")

@@ -102,6 +102,15 @@ def first_turn(x):
     return y
 
 
+def last_turn(x):
+    for i in range(40):
+        y, k = (x * 0.5, 0) if i == 0 else (y * 0.5 + x, k + i)  # noqa: F821
+        if i == 39:
+            y = y + kept  # noqa: F821
+        kept = y * i
+    return y, k, kept
+
+
 def flips(x):
     is_on, is_off = True, False
     for i in range(40):
@@ -113,7 +122,7 @@ def flips(x):
 
 
 DECIDED = [
-    first_turn, flips,
+    first_turn, last_turn, flips,
     alternating, by_truth, halved_rate, warm_up, triangular, last_place, by_time,
     every_third_row, of_numpy,
 ]  # fmt: skip
@@ -174,7 +183,25 @@ def becomes_a_float(x):
     return x, k
 
 
-UNROLLED = [heavy_arm, appends, leaves, raises_late, becomes_a_tensor, becomes_a_float]
+def last_turn_that_reads_a_text(x):
+    text = ""
+    for i in range(40):
+        if i == 39:
+            return x, text
+        x = x * 0.9
+        text = f"{i}"
+    return x
+
+
+UNROLLED = [
+    last_turn_that_reads_a_text,
+    heavy_arm,
+    appends,
+    leaves,
+    raises_late,
+    becomes_a_tensor,
+    becomes_a_float,
+]
 
 
 def assert_same(expected: Any, found: Any) -> None:

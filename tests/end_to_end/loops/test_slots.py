@@ -1,7 +1,7 @@
 """What turns change outside of variables: attributes, items of lists and dicts, global variables,
 and tuples that turns make anew. One loop of the graph, and objects as plain Python leaves them."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -23,6 +23,13 @@ class Holder:
         self.state = {"step": 0, "mean": X * 0}
         self.items = [X + 1, X + 2]
         self.pair: Any = None
+
+
+class State(NamedTuple):
+    """What turns hand on."""
+
+    h: Any
+    steps: Any
 
 
 class Steps(nn.Module):
@@ -208,6 +215,21 @@ def tuples_in_a_list(o, x, n):
     return states
 
 
+def a_named_tuple(o, x, n):
+    state = State(x, 0)
+    for _ in range(n):
+        state = State(state.h * 0.9 + 1, state.steps + 1)
+    return state
+
+
+def a_named_tuple_with_parts_replaced(o, x, n):
+    state = State(x, (0, x * 0))
+    for i in range(n):
+        state = state._replace(h=state.h * 0.9 + state.steps[1])
+        state = state._replace(steps=(i, state.h))
+    return state
+
+
 def a_tuple_that_turns_around(o, x, n):
     pair = (x, x + 1)
     for _ in range(n):
@@ -283,7 +305,8 @@ LOOPS = [
     counted_where_the_counter_says, counted_where_data_says, a_truth_that_flips,
     a_dict_that_arms_write,
     until_data_say_so, until_data_or_a_counter_say_so, a_tuple, tuples_within_tuples,
-    tuples_in_a_list, a_tuple_that_turns_around, a_tuple_of_the_best,
+    tuples_in_a_list, a_named_tuple, a_named_tuple_with_parts_replaced,
+    a_tuple_that_turns_around, a_tuple_of_the_best,
 ]  # fmt: skip
 OTHERS = [
     attributes_that_come, an_attribute_that_goes, another_class_in_the_last_turn,
