@@ -637,7 +637,8 @@ class _Turn(Tried):
     def _is_unread(self, name: str) -> bool:
         """Whether no turn asks what a slot holds, and each leaves a tensor of the same type there:
         gradients that are dropped in front of the next backward run, variables of closures."""
-        if name not in self._slots or name in self._twins.values():
+        is_handed_on = name not in self._slots or name in self._twins.values()
+        if is_handed_on or self._is_last_other:
             return False
         stand, value = self._tensors[name][1], dict.get(self._now, name)
         recorder, builder = self._recorder, self._builder
@@ -743,7 +744,7 @@ class _Turn(Tried):
         for place, (name, node) in enumerate(zip(kept, after, strict=True)):
             value = self._tensors[name][1]
             is_passed_on = elements_in(self._recorder, value).node in read
-            if is_passed_on or not self._is_ended(node):
+            if is_passed_on or self._is_last_other or not self._is_ended(node):
                 continue
             if not reached(self._executor, {value.identity}).found:
                 self._ended.add(name)
@@ -1015,7 +1016,7 @@ class _Turn(Tried):
                 raise Differs
             if not isinstance(heap[stand.identity], Collected) or heap[stand.identity].appended:
                 raise Differs
-        if stands and reached(self._executor, stands).found:
+        if stands and (self._is_last_other or reached(self._executor, stands).found):
             raise Differs
 
     def _now_in(self, name: str) -> Value:

@@ -551,3 +551,38 @@ def test_what_was_in_a_place_is_left_out_only_if_nobody_has_it(function, keeps) 
         result = call(dj.ones(3), logger, keeps, 12)
         found.append(seen([result, logger.last, logger.history]))
     assert_near(*found)
+
+
+def read_in_the_last_turn(x, logger, count, of_lists):
+    found = None
+    for k in range(count):
+        if k == count - 1:
+            found = logger.last
+        x = x * 0.9
+        logger.note([k] if of_lists else x.sum(), False)
+    return x, found
+
+
+@pytest.mark.parametrize("of_lists", [False, True])
+def test_what_the_last_turn_alone_reads_is_handed_on(of_lists) -> None:
+    found = []
+    for call in (read_in_the_last_turn, dj.compile(read_in_the_last_turn)):
+        logger = Logger()
+        found.append(seen([*call(dj.ones(3), logger, 12, of_lists), logger.last]))
+    assert_near(*found)
+
+
+def history_of_the_last_turn(w, b, xs, ys):
+    h = w * 1.0
+    for k in range(xs.shape[0]):
+        if k < xs.shape[0] - 1:
+            h = h.detach()
+        h = dj.tanh(h * w + xs[k].mean(0))
+        if k < xs.shape[0] - 2:
+            (h * h).sum().backward()
+        w.grad = None
+    return h
+
+
+def test_a_history_that_the_last_turn_alone_lets_pass_is_kept() -> None:
+    assert_like_eager(history_of_the_last_turn, leaves)
