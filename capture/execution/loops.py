@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.collected import Appended, NotCollected
-from dynajit.capture.execution.memories import Memories, NotCarried
+from dynajit.capture.execution.memories import (
+    Memories,
+    NotCarried,
+    is_second_view,
+    view_like,
+)
 from dynajit.capture.execution.shown import NotShown, ShownOfTurn
 from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.structures import (
@@ -42,6 +47,7 @@ from dynajit.capture.execution.tried_turns import (
     body_of,
     elements_in,
     is_leaf,
+    is_like,
     is_new,
     is_number,
     is_plain,
@@ -339,6 +345,11 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
+def _is_renewed_list(value: Value, old: Value) -> bool:
+    """Whether a turn has put another list where one was."""
+    return isinstance(value, ListValue) and value.cls is list and isinstance(old, ListValue)
+
+
 def _is_truth(value: Value | None) -> bool:
     """Whether it is True or False in all calls."""
     return isinstance(value, Constant) and type(value.value) is bool
@@ -355,6 +366,7 @@ class _Turn(Tried):
     """
 
     differentiable = True
+    runs_backward = True
     follows_slots = True
     #: Numbers of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
@@ -376,10 +388,17 @@ class _Turn(Tried):
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
+        #: Likewise, where each turn makes another view of the same memory.
+        self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
+        #: Locals whose histories end in each turn: `h = cell(x, h.detach())`.
+        self._ended: set[str] = set()
+        #: Local -> list that stands for one that the turn before has made.
+        self._lists: dict[str, ListValue] = {}
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
+        self._tape = self._recorder.tape
         self._follow_changed(self._changed_slots(before.heap))
         self._split_structures()
 
@@ -510,6 +529,9 @@ class _Turn(Tried):
         self._is_last_other = False
         self._computed.clear()
         self._numbers.clear()
+        self._views.clear()
+        self._lists.clear()
+        self._ended.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -538,6 +560,9 @@ class _Turn(Tried):
             twin = self._twin_of(value) if held is not None else None
             if twin is not None:
                 self._twins[name], found[name] = twin, found[twin]
+            elif isinstance(value, TensorValue) and is_second_view(self._recorder, value, old):
+                self._views[name] = value, view_like(self._recorder, value)
+                found[name] = self._views[name][1]
             elif held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
@@ -548,11 +573,16 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
+            elif is_slot and _is_renewed_list(value, old):
+                unread: Any = Collected(())
+                self._lists[name] = ListValue(self._executor.heap.allocate(unread), list)
+                found[name] = self._lists[name]
             elif _is_truth(old) and _is_truth(value):
                 found[name] = self._counted(name, bool)
             elif is_slot:
                 raise Differs
-        identities = [value.identity for value, _ in self._tensors.values()]
+        pairs = (*self._tensors.values(), *self._views.values())
+        identities = [value.identity for value, _ in pairs]
         if (
             len(set(identities)) < len(identities)
             or self._before.locals.keys() - self._start.locals
@@ -581,7 +611,7 @@ class _Turn(Tried):
         for name, twin in self._twins.items():
             if name in own and not is_same(self._now_in(name), self._now_in(twin)):
                 raise Differs
-        return [name for name in self._tensors if name in read]
+        return [name for name in self._tensors if name in read and not self._is_unread(name)]
 
     def _counted(self, name: str, kind: type) -> Value:
         """What stands for a number of Python's that the launch computes from this turn on."""
@@ -629,6 +659,7 @@ class _Turn(Tried):
             raise Differs
         self._enter(self._begin())
         self._memories.begin()
+        self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.lists)
         self._turns.decide = self._decide if self._items.stop is None else None
@@ -662,6 +693,26 @@ class _Turn(Tried):
             if base is not None and (recorder.existing(base) is not None or base.identity in stay):
                 raise Differs
 
+    def _is_unread(self, name: str) -> bool:
+        """Whether no turn asks what a slot holds, and each leaves a tensor of the same type there:
+        gradients that are dropped in front of the next backward run, variables of closures."""
+        is_handed_on = name not in self._slots or name in self._twins.values()
+        if is_handed_on or self._is_last_other:
+            return False
+        stand, value = self._tensors[name][1], dict.get(self._now, name)
+        recorder, builder = self._recorder, self._builder
+        if not isinstance(self._start.locals[name], TensorValue) or is_leaf(recorder, stand):
+            return False
+        if not isinstance(value, TensorValue) or not is_plain(recorder, value):
+            return False
+        mine, other = value_in(recorder, stand), value_in(recorder, value)
+        if not is_like(mine.type, other.type) or builder.needs_gradient(mine):
+            return False
+        if reached(self._executor, {stand.identity}).found:
+            return False
+        taken = builder.nodes[self._mark.nodes[1] :]
+        return not any(argument is mine.node for node in taken for argument in node.args)
+
     def _finish(self) -> None:
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
@@ -675,6 +726,7 @@ class _Turn(Tried):
             raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        after = self._without_ended(kept, after)
         self._memories.look()
         shown = self._shown()
         appended = self._appended(kept, shown)
@@ -696,8 +748,7 @@ class _Turn(Tried):
         memories.check_costs(taken)
         after += memories.after()
         rows = [*collected.values(), *memories.rows()]
-        if self.hands_leaves_on and any(map(self._builder.node_needs_gradient, (*after, *rows))):
-            raise Differs  # a gradient would pass to leaves of all turns
+        self._check_gradients_end((*after, *rows))
         stands = [elements_in(self._recorder, self._tensors[name][1]).node for name in kept]
         stands += memories.stands()
         body, fixed = body_of(
@@ -719,6 +770,9 @@ class _Turn(Tried):
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
             left[last.identity] = found[name] = self._result(name, result)
+        for name, (first, _) in self._views.items():
+            found[name] = view_like(self._recorder, first)
+        self._fill_unread(found, kept)
         self._name_twins(found)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
@@ -729,6 +783,56 @@ class _Turn(Tried):
             recorder.add_output(shown.effect(self._rows))
         self._items.skip(len(counter))
 
+    def _check_gradients_end(self, results: Iterable[graph.Node]) -> None:
+        """Refuse a turn whose results have a history that ends in the turn, was used up, or is
+        watched.
+
+        Raises:
+            Differs: a gradient would pass to leaves of all turns, pass a second time, or be seen.
+        """
+        if any(map(self._is_ended, results)):
+            raise Differs
+
+    def _without_ended(self, kept: Sequence[str], after: Sequence[graph.Node]) -> list[graph.Node]:
+        """What turns hand on, without histories that end in each turn, where no turn lets a
+        gradient pass on to what the turn before has left, and none keeps that."""
+        builder, found = self._builder, list(after)
+        passing = [
+            n for n in builder.nodes[self._mark.nodes[1] :] if builder.node_needs_gradient(n)
+        ]
+        read = {argument for node in passing for argument in node.args}
+        for place, (name, node) in enumerate(zip(kept, after, strict=True)):
+            value = self._tensors[name][1]
+            is_passed_on = elements_in(self._recorder, value).node in read
+            if is_passed_on or self._is_last_other or not self._is_ended(node):
+                continue
+            if not reached(self._executor, {value.identity}).found:
+                self._ended.add(name)
+                found[place] = builder.without_gradient(graph.Value(builder, node)).node
+        return found
+
+    def _is_ended(self, result: graph.Node) -> bool:
+        """Whether a result has a history that ends in the turn, was used up, or is watched."""
+        needs = self._builder.node_needs_gradient(result)
+        return needs and (self.hands_leaves_on or self._are_spent([result]))
+
+    def _are_spent(self, results: Iterable[graph.Node]) -> bool:
+        """Whether a gradient of some results would pass what a backward run in the turn has, or
+        what the turn has put hooks on."""
+        before, now = self._tape, self._recorder.tape
+        spent = {*now.spent, *now.hooks, *now.retained}
+        spent -= {*before.spent, *before.hooks, *before.retained}
+        found = list(results) if spent else []
+        seen = set(found)
+        while found:
+            node = found.pop()
+            if node in spent:
+                return True
+            further = {a for a in node.args if isinstance(a, graph.Node)} - seen
+            seen |= further
+            found += filter(self._builder.node_needs_gradient, further)
+        return False
+
     def _name_twins(self, found: dict[str, Value]) -> None:
         """Give what turns have handed on its other names."""
         for name, twin in self._twins.items():
@@ -737,10 +841,25 @@ class _Turn(Tried):
 
     def _result(self, name: str, result: graph.Value) -> Value:
         """What a variable holds behind the loop."""
-        made, first = self._recorder.new_tensor(result), self._start.locals[name]
+        first = self._start.locals[name]
+        if name in self._ended:  # it needs a gradient, as it did, and nobody lets one pass
+            held = value_in(self._recorder, self._tensors[name][0])
+            result = self._builder.with_history_of(held, result)
+        made = self._recorder.new_tensor(result)
         if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
+
+    def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
+        """Let slots that are not handed on hold something in front of the last turn, which does not
+        ask what it is."""
+        for name in self._lists:
+            found[name] = ListValue(self._executor.heap.allocate(()), list)
+        for name in self._slots:
+            if name in self._tensors and name not in kept:
+                kind: Any = value_in(self._recorder, self._tensors[name][0]).type
+                zeros = TABLE.full(0, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+                found[name] = self._recorder.new_tensor(zeros)
 
     def _ints(
         self, kept: Sequence[str], stands: Sequence[graph.Node], results: Sequence[graph.Value]
@@ -913,7 +1032,9 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers, *self._twins}
+        known = {*self._tensors, *self._numbers, *self._views, *self._twins, *self._lists}
+        self._check_views()
+        self._check_lists()
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
@@ -922,6 +1043,41 @@ class _Turn(Tried):
         for name in known - now.read:
             if name not in now.fresh:
                 raise Differs
+
+    def _check_views(self) -> None:
+        """Refuse a turn that does not make of each view another one of the same elements.
+
+        Raises:
+            Differs: it does not.
+        """
+        heap, seen = self._recorder.heap, {stand.identity for _, stand in self._views.values()}
+        for name, (_, stand) in self._views.items():
+            value = self._now_in(name)
+            if not isinstance(value, TensorValue) or value.identity in seen:
+                raise Differs
+            is_new = heap.is_made_since(self._mark.heap, value.identity)
+            if not is_new or not is_second_view(self._recorder, value, stand):
+                raise Differs
+            seen.add(value.identity)
+
+    def _check_lists(self) -> None:
+        """Refuse a turn that asks for a list that the turn before has made, or makes no other one.
+
+        Raises:
+            Differs: it does.
+        """
+        heap, stands = self._recorder.heap, {value.identity for value in self._lists.values()}
+        for name, stand in self._lists.items():
+            value = self._now_in(name)
+            if not isinstance(value, ListValue) or value.python_type is not list:
+                raise Differs
+            is_new = heap.is_made_since(self._mark.heap, value.identity)
+            if not is_new or value.identity in stands:
+                raise Differs
+            if not isinstance(heap[stand.identity], Collected) or heap[stand.identity].appended:
+                raise Differs
+        if stands and (self._is_last_other or reached(self._executor, stands).found):
+            raise Differs
 
     def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
@@ -1001,11 +1157,14 @@ class _CountedTurn(_Turn):
         self._check_effects()
         self._check_locals()
         self._check_structures()
+        if self._views:
+            raise Differs
         recorder, builder = self._recorder, self._builder
         kept = self._kept()
         self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        after = self._without_ended(kept, after)
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         goes_on = TABLE.lt(self._as_tensor(self._executor, counter), self._bound)
         taken = self._take()
@@ -1014,7 +1173,8 @@ class _CountedTurn(_Turn):
         numbers, changes = steps_of(self._items.counter, self._numbers_after(), wanted)
         numbers = numbers[: len(scalars)]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        stands = [value_in(recorder, stand).node for stand, _ in pairs]
+        self._check_gradients_end(after)
+        stands = [elements_in(recorder, stand).node for stand, _ in pairs]
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
         builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
@@ -1029,6 +1189,7 @@ class _CountedTurn(_Turn):
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
             found[name] = self._result(name, result)
+        self._fill_unread(found, kept)
         self._name_twins(found)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)

@@ -5,6 +5,9 @@ While a turn is captured that stands for others, each memory that turns write ho
 turn; behind the loop it holds what the last turn has left, with the versions that so many writes
 give. Turns of the compiled loop write all elements of what is handed on, not only those that the
 program writes: memory that is much larger than what a turn computes is not carried.
+
+A leaf that requires a gradient is written while none are recorded: in each turn its memory holds an
+input of the turn at which gradients end, as they do at the leaf.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,9 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
-from dynajit.capture.values.tensors import MemoryContents, TensorContents
+from dynajit.capture.tensors.memory import is_same_place, view_by
+from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, numel
+from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import node_sizes
 from dynajit.ops.table.op_table import Kind
@@ -82,8 +88,27 @@ class Memories:
             self.carried[identity] = memory
 
     def _has_history(self, memory: MemoryContents) -> bool:
-        needs = self._recorder.builder.needs_gradient
-        return memory.has_history or needs(memory.value) or needs(memory.elements)
+        """Whether gradients pass through what memory holds, and do not end at the leaf that it is
+        the memory of."""
+        if not self._needs_gradient(memory):
+            return False
+        return memory.has_history or not self._is_of_leaf(memory.base)
+
+    def _needs_gradient(self, memory: MemoryContents) -> bool:
+        return bool(self._recorder.builder.needs_gradient(memory.value))
+
+    def _is_of_leaf(self, base: TensorValue) -> bool:
+        """Whether a tensor is a leaf which requires a gradient, and looks at its own memory."""
+        contents: TensorContents = self._recorder.heap[base.identity]
+        if contents.has_new_data or contents.is_frozen:
+            return False
+        existing = self._recorder.existing(base)
+        return contents.is_new_leaf or (existing is not None and existing.is_leaf)
+
+    @property
+    def are_of_leaves(self) -> bool:
+        """Whether a gradient ends at something that is carried."""
+        return any(map(self._needs_gradient, self.carried.values()))
 
     def has(self, tensor: int) -> bool:
         """Whether a tensor looks at memory that is carried."""
@@ -98,8 +123,12 @@ class Memories:
             recorder.builder.lay_out(stand, memory.strides)
             self._stands[identity] = stand
             version = memory.version + 1
+            held = stand
+            if self._needs_gradient(memory):
+                held = recorder.builder.leaf(stand, memory.base.identity)
+                recorder.builder.lay_out(held, memory.strides)
             recorder.heap.write(
-                identity, replace(memory, value=stand, elements=stand, version=version)
+                identity, replace(memory, value=held, elements=stand, version=version)
             )
 
     def look(self) -> None:
@@ -114,10 +143,13 @@ class Memories:
             is_same = now.base is before.base and now.strides == before.strides
             if not is_same or now.is_uncertain or self._has_history(now):
                 raise NotCarried
-            if now.value.node is not now.elements.node or now.value.node in seen:
+            if self._needs_gradient(now) is not self._needs_gradient(before):
+                raise NotCarried
+            has_own = self._needs_gradient(now) or now.value.node is now.elements.node
+            if not has_own or now.elements.node in seen:
                 raise NotCarried
             self._now[identity] = now
-            seen.add(now.value.node)
+            seen.add(now.elements.node)
 
     def split(
         self,
@@ -135,6 +167,8 @@ class Memories:
             others: what else is read of a turn.
         """
         for identity, now in self._now.items():
+            if self._needs_gradient(now):
+                continue
             stand = self._stands[identity].node
             found = row_writes(stand, now.value.node, taken, numbers, turns)
             if found is not None and not any(node in found.changes.gone for node in others):
@@ -151,11 +185,12 @@ class Memories:
 
     def given(self) -> list[graph.Node]:
         """What that is in front of the turn."""
-        return [self.carried[identity].value.node for identity in self._whole()]
+        held = [self.carried[identity].elements for identity in self._whole()]
+        return [self._recorder.builder.without_gradient(value).node for value in held]
 
     def after(self) -> list[graph.Node]:
         """What it is after the turn."""
-        return [self._now[identity].value.node for identity in self._whole()]
+        return [self._now[identity].elements.node for identity in self._whole()]
 
     def rows(self) -> list[graph.Node]:
         """What turns leave in rows of the other memories."""
@@ -213,10 +248,14 @@ class Memories:
         recorder = self._recorder
         before, now = self.carried[identity], self._now[identity]
         recorder.builder.lay_out(result, before.strides)
-        recorder.writes.placed.add(result.node)
+        held = result
+        if self._needs_gradient(before):
+            held = recorder.builder.with_history_of(before.value, result)
+            recorder.builder.lay_out(held, before.strides)
+        recorder.writes.placed |= {held.node, result.node}
         made = replace(
             before,
-            value=result,
+            value=held,
             elements=result,
             version=before.version + (now.version - before.version) * turns,
             bumps=before.bumps + (now.bumps - before.bumps) * turns,
@@ -225,14 +264,38 @@ class Memories:
         recorder.heap.write(identity, made)
 
 
+def is_second_view(recorder: "Recorder", value: TensorValue, old: Value) -> bool:
+    """Whether a tensor is another object than an older one, over the same elements of its memory:
+    `g = g.detach()`. No gradient passes through it."""
+    if not isinstance(old, TensorValue) or (value.cls, old.cls) != (Tensor, Tensor):
+        return False
+    contents, other = (recorder.heap[each.identity] for each in (value, old))
+    if not contents.memory or contents.memory != other.memory or value.identity == old.identity:
+        return False
+    memory: MemoryContents = recorder.heap[contents.memory]
+    if memory.is_uncertain or recorder.builder.needs_gradient(memory.value):
+        return False
+    is_special = contents.attributes or contents.is_new_leaf or contents.is_frozen
+    if is_special or memory.base.identity == value.identity:
+        return False
+    is_fixed = all(step.numbers is None and not step.counted_by for step in contents.steps)
+    return is_fixed and is_same_place(recorder, contents, other)
+
+
+def view_like(recorder: "Recorder", value: TensorValue) -> TensorValue:
+    """A further view of the same elements."""
+    contents: TensorContents = recorder.heap[value.identity]
+    return view_by(recorder, contents.memory, contents.steps)
+
+
 def is_read_again(before: Any, now: Any) -> bool:
     """Whether a tensor is what it was, but for what its memory held when it was read last."""
     if not isinstance(before, TensorContents) or not isinstance(now, TensorContents):
         return False
-    if before.value is None:
+    if before.value is None and now.value is not None:
         return False
     same = replace(now, value=before.value, version=before.version)
     return bool(before == same)
 
 
-__all__ = ["Memories", "NotCarried", "is_read_again"]
+__all__ = ["Memories", "NotCarried", "is_read_again", "is_second_view", "view_like"]

@@ -1,5 +1,5 @@
 """Places outside of variables that hold one value each: what a cell holds, attributes of objects,
-items of lists and dicts, global variables.
+items of lists and dicts, global variables, what tensors have by name (`w.grad`).
 
 A turn of a loop that changes such places alone is one whose objects are built as before: these
 values can be carried from turn to turn, as those of variables are.
@@ -13,15 +13,20 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.objects.fields import instance_value
 from dynajit.capture.values.objects import DELETED, ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import UNBOUND, Value
+from dynajit.capture.values.tensors import TensorContents
 from dynajit.core.records import record
 
 #: The key of what a cell holds.
 WHOLE: Final = "whole"
+
+#: What a tensor has by this name says which memory it looks at.
+DATA: Final = "data"
 
 
 @record
@@ -53,6 +58,8 @@ def slots_of(contents: Any) -> dict[Hashable, Value] | None:
     """What the places of an object hold, by key; None: it has no such places."""
     if isinstance(contents, Value):
         return {} if contents is UNBOUND else {WHOLE: contents}
+    if isinstance(contents, TensorContents):
+        return {name: item for name, item in contents.attributes.items() if name != DATA}
     if isinstance(contents, ObjectContents):
         return {name: item for name, item in contents.written.items() if item is not DELETED}
     if type(contents) is tuple:
@@ -80,6 +87,9 @@ def with_values(contents: Any, values: Mapping[Hashable, Value]) -> Any:
         return contents
     if isinstance(contents, Value):
         return values[WHOLE]
+    if isinstance(contents, TensorContents):
+        given = {str(name): value for name, value in values.items()}
+        return replace(contents, attributes={**contents.attributes, **given})
     if isinstance(contents, ObjectContents):
         names = {str(name): value for name, value in values.items()}
         return replace(contents, written={**contents.written, **names})
@@ -102,6 +112,9 @@ def is_alike(before: Any, now: Any) -> bool:
         return isinstance(now, Value)
     if type(before) is not type(now):
         return False
+    if isinstance(before, TensorContents):
+        is_same_data = before.attributes.get(DATA) is now.attributes.get(DATA)
+        return is_same_data and is_read_again(replace(before, attributes=now.attributes), now)
     if not isinstance(before, ObjectContents):
         return True
     is_same_rest = bool(replace(now, written=before.written) == before)

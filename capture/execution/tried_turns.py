@@ -198,6 +198,8 @@ class Tried:
 
     #: Whether gradients may pass.
     differentiable: ClassVar[bool] = False
+    #: Whether turns may run backward through what they have made.
+    runs_backward: ClassVar[bool] = False
     #: Whether gradients end at what turns hand on, within the turn.
     hands_leaves_on: bool = False
     #: Whether slots may change: what they hold is among the locals here.
@@ -402,10 +404,14 @@ class Tried:
         )
 
     def _has_run_own_backward(self, before: Tape, now: Tape) -> bool:
-        """Whether backward has run from nothing but what the turn has made."""
+        """Whether backward has run from nothing but what the turn has made, and hooks are on
+        nothing else."""
+        if not self.runs_backward:
+            return False
         own = set(self._builder.nodes[self._mark.nodes[1] :])
-        is_same = now.hooks == before.hooks and now.retained == before.retained
-        return self.hands_leaves_on and is_same and now.spent - before.spent <= own
+        pairs = ((before.hooks, now.hooks), (before.retained, now.retained))
+        is_same = all({n: v for n, v in new.items() if n not in own} == old for old, new in pairs)
+        return is_same and now.spent - before.spent <= own
 
     def _followed(self) -> Collection[int]:
         """Heap ids of what the turn may have changed."""

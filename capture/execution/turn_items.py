@@ -63,7 +63,7 @@ def items_left(machine: Machine, iterator: Value) -> int | None:
         return state.position + 1 if state.is_reversed else len(sequence) - state.position
     if isinstance(state, EnumerateIterator):
         return items_left(machine, state.inner)
-    if isinstance(state, ZipIterator) and state.inner and not state.strict:
+    if isinstance(state, ZipIterator) and state.inner:  # a strict one ends as it comes
         counts = [items_left(machine, inner) for inner in state.inner]
         known = [count for count in counts if count is not None]
         return min(known) if len(known) == len(counts) else None

@@ -110,6 +110,12 @@ class Builder(graph.Builder):
         self._placeholders = [node for node in self._placeholders if node not in stand_ins]
         return taken
 
+    def restore(self, mark: tuple[int, int]) -> None:
+        """Drop whatever was appended since `snapshot`, leaves among them."""
+        for node in self._nodes[mark[1] :] if self.leaves else ():
+            self.leaves.pop(node, None)
+        super().restore(mark)
+
     def has_input(self, node: graph.Node) -> bool:
         """True for an input of the graph, also for one that nothing will load."""
         return any(node is given for given in self._placeholders)

@@ -425,7 +425,7 @@ def refuse_partial_overlap(
     one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
     if written.identity == operand.identity or not one.memory or one.memory != other.memory:
         return
-    if _is_same_place(recorder, one, other):
+    if is_same_place(recorder, one, other):
         return
     a, b = _image_of(recorder, one), _image_of(recorder, other)
     if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
@@ -435,7 +435,7 @@ def refuse_partial_overlap(
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
 
 
-def _is_same_place(recorder: "Recorder", one: TensorContents, other: TensorContents) -> bool:
+def is_same_place(recorder: "Recorder", one: TensorContents, other: TensorContents) -> bool:
     """Whether two tensors of one memory look at the same elements, by the same steps."""
     a, b = (_moving_steps(recorder, contents) for contents in (one, other))
     return len(a) == len(b) and all(

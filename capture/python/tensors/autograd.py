@@ -75,6 +75,8 @@ def _set_data(machine: Machine, receiver: TensorValue, item: Value) -> None:
     mine, given = tensor_type(machine, receiver), tensor_type(machine, item)
     if mine.dtype is not given.dtype or mine.device is not given.device:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.data = {given} for {mine}")
+    if _is_own_data(machine, receiver, item):
+        return
     existing = recorder.existing(receiver)
     if needs_gradient(machine, receiver):
         if existing is None or not is_leaf(machine, receiver).value:
@@ -84,6 +86,15 @@ def _set_data(machine: Machine, receiver: TensorValue, item: Value) -> None:
         if any(old in n.args and builder.node_needs_gradient(n) for n in builder.nodes):
             raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.data = ... while backward may need it")
     tensor_memory.replace_data(recorder, receiver, item)
+
+
+def _is_own_data(machine: Machine, receiver: TensorValue, item: TensorValue) -> bool:
+    """Whether a tensor looks at all that another one is given already: `w.data -= ...`."""
+    if not tensor_memory.share_memory(machine.recorder, receiver, item):
+        return False
+    mine, given = machine.heap[receiver.identity], machine.heap[item.identity]
+    is_plain = not (mine.has_new_data or given.has_new_data)
+    return is_plain and tensor_memory.is_same_place(machine.recorder, mine, given)
 
 
 def stored_attribute(machine: Machine, value: TensorValue, name: str) -> Value:

@@ -107,7 +107,14 @@ def numbers_by_an_index(xs, h):
     return h, i, k
 
 
+def strict(xs, h):
+    for x, i in zip(xs, range(30), strict=True):
+        h = h * 0.5 + x * i
+    return h
+
+
 LOOPS = [
+    (strict, (ROWS, X)),
     (numbers_of_a_list, (ROWS, X)), (numbers_by_an_index, (ROWS, X)),
     (rows, (ROWS, X)), (enumerated, (ROWS, X)), (zipped, (ROWS, X)), (backwards, (ROWS, X)),
     (of_several_lengths, (ROWS, X)), (lists_of_rows, (ROWS, X)), (writes_rows, (ROWS, X)),
@@ -140,12 +147,6 @@ def in_another_order(xs, h):
     return h
 
 
-def strict(xs, h):
-    for x, i in zip(xs, range(30), strict=True):
-        h = h * 0.5 + x * i
-    return h
-
-
 def numbers_of_an_array(xs, h):
     for x in xs.reshape(-1)[:30]:
         h = h * 0.5 + x
@@ -175,7 +176,7 @@ def numbers_of_two_classes(xs, h):
 UNROLLED = [
     (numbers_that_turns_write, (ROWS, X)), (numbers_of_two_classes, (ROWS, X)),
     (a_growing_list, (ROWS, X)), (a_list_that_turns_append_to, (ROWS, X)),
-    (in_another_order, (ROWS, X)), (strict, (ROWS, X)),
+    (in_another_order, (ROWS, X)),
     (numbers_of_an_array, (ARRAY, np.arange(6.0))), (breaks_in_a_turn, (ROWS[:18], X)),
     (breaks_in_a_turn, (ARRAY[:18], np.arange(6.0))),
 ]  # fmt: skip
@@ -211,3 +212,15 @@ def test_rows_are_views_of_what_is_iterated_over() -> None:
     _, row = dj.compile(rows)(xs, X)
     xs[-1, 0] = 7.0
     assert row[0].item() == 7.0
+
+
+@pytest.mark.parametrize("count", [29, 31])
+def test_a_strict_zip_refuses_other_lengths(count) -> None:
+    def zipped_strictly(xs, h):
+        for x, i in zip(xs, range(count), strict=True):
+            h = h * 0.5 + x * i
+        return h
+
+    for call in (zipped_strictly, dj.compile(zipped_strictly)):
+        with pytest.raises(ValueError, match="zip\\(\\) argument 2 is"):
+            call(ROWS, X)
