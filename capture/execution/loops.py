@@ -56,7 +56,13 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
 )
 from dynajit.capture.tensors.memory import make_leaf
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
+from dynajit.capture.tensors.turns import (
+    Varies,
+    blocks_after,
+    is_of_a_turn,
+    numbers_of,
+    steps_of,
+)
 from dynajit.capture.values.containers import (
     Collected,
     IteratorValue,
@@ -345,6 +351,8 @@ class _Turn(Tried):
     #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
     hands_floats_on = True
+    #: Random numbers may be drawn, of which all turns use as many blocks.
+    draws = True
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
@@ -472,6 +480,7 @@ class _Turn(Tried):
         if self._before.cells != self._start.cells:
             raise Differs
         self._enter(self._begin())
+        self._begin_draws()
         self._memories.begin()
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.lists)
@@ -484,7 +493,23 @@ class _Turn(Tried):
                 return
         raise Differs
 
+    def _begin_draws(self) -> None:
+        """The turn counts the blocks of random numbers that it reserves from 0 on."""
+        if not self.draws:
+            return
+        recorder = self._recorder
+        self._turns.reserved, recorder.random_blocks = recorder.random_blocks, {}
+
     # -- after -------------------------------------------------------------------------------
+
+    def _end_draws(self, count: int) -> None:
+        """All turns have reserved the blocks that each of them does."""
+        recorder, before = self._recorder, self._mark.random_blocks
+        used = {
+            device: before.get(device, 0) + blocks * count
+            for device, blocks in recorder.random_blocks.items()
+        }
+        recorder.random_blocks = {**before, **used} if used else before
 
     def _refuse_views(self, kept: Sequence[str]) -> None:
         """What is handed on stands for its elements alone: a turn that writes it would not write
@@ -521,11 +546,13 @@ class _Turn(Tried):
         counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
+        drawn = blocks_after(self._turns, self._recorder.random_blocks)
         numbers, ends = numbers_of(
             counter,
-            self._numbers_after(),
+            {**self._numbers_after(), **drawn},
             [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
         )
+        self._end_draws(len(counter))
         collected_numbers = numbers[count : count + len(appended.numbers)]
         taken = self._take()
         inputs = [value.node for _, value in self._turns.taken.values()]
@@ -554,7 +581,7 @@ class _Turn(Tried):
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
-        found |= {name: constant(value) for name, value in ends.items()}
+        found |= {name: constant(ends[name]) for name in ends.keys() - drawn.keys()}
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
             left[last.identity] = found[name] = self._result(name, result)
@@ -780,6 +807,7 @@ class _CountedTurn(_Turn):
     """
 
     hands_floats_on = False
+    draws = False
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
