@@ -151,23 +151,28 @@ class UnitLoops:
 
 
 def _has_plain_operands(node: Node) -> bool:
-    """Whether a loop is given tensors, whose sizes are known, and a truth."""
+    """Whether a loop is given a truth, then tensors, whose sizes are known, and numbers that the
+    graph is given."""
     go, *values = node.args
     if not isinstance(go, (Node, bool)):
         return False
-    tensors = [value for value in values if isinstance(value, Node)]
-    types = [value.type for value in tensors]
-    return len(tensors) == len(values) and all(
-        isinstance(type, TensorType) and isinstance(type.numel, int) for type in types
+    nodes = [value for value in values if isinstance(value, Node)]
+    tensors = [node.type for node in nodes if isinstance(node.type, TensorType)]
+    numbers = [node for node in nodes if isinstance(node.type, ScalarType)]
+    return (
+        len(tensors) + len(numbers) == len(values)
+        and all(isinstance(type.numel, int) for type in tensors)
+        and all(number.kind is NodeKind.PLACEHOLDER for number in numbers)
     )
 
 
 def _is_plain(loop: Loop) -> bool:
-    """Whether a turn takes its numbers, then tensors alone, and gives tensors."""
-    is_number = [isinstance(node.type, ScalarType) for node in loop.body.inputs]
-    outputs = loop.body.outputs
-    return is_number == [place < len(loop.numbers) for place in range(len(is_number))] and all(
-        isinstance(output, Node) and isinstance(output.type, TensorType) for output in outputs
+    """Whether a turn takes its numbers, then tensors, and numbers among what is fixed alone, and
+    gives tensors."""
+    moving = loop.inputs[: loop.carried + loop.stacked]
+    return all(
+        isinstance(value, Node) and isinstance(value.type, TensorType)
+        for value in (*moving, *loop.body.outputs)
     )
 
 
@@ -204,7 +209,8 @@ def _chunk_of(body: Graph, loop: Loop) -> int:
 
     Numbers without dims are computed of such alone, and so for each chunk anew.
     """
-    inputs, read = body.inputs[len(loop.numbers) :], loop.carried + loop.collected + loop.tests
+    inputs = [node for node in body.inputs if isinstance(node.type, TensorType)]
+    read = loop.carried + loop.collected + loop.tests
     outputs = [output for output in body.outputs if isinstance(output, Node)]
     if len(outputs) > read or not all(_computes_elements(node) for node in body.calls):
         return 0
@@ -289,8 +295,8 @@ def _row_major(builder: Builder, argument: Argument) -> Argument:
     if not isinstance(argument, Node) or argument.kind is not NodeKind.PLACEHOLDER:
         return argument
     type = argument.type
-    assert isinstance(type, TensorType)
-    if type.strides is None or type.is_contiguous:
+    is_moved = isinstance(type, TensorType) and type.strides is not None
+    if not is_moved or type.is_contiguous:
         return argument
     return builder.call(TABLE.clone, [argument], {}).node
 
