@@ -67,6 +67,18 @@ ASKING = [
     "if s > 0.9: $a = $a * 0.5", "obj.seen.append($a[1].item())", "obj.seen.append(($a, $i))",
     "if s > 1e3: break", "if r > 40: break", "w[r % 5] = $a", "q += (s > e) + 0", "lst.append($a)",
 ]  # fmt: skip
+#: Of programs that draw random numbers.
+DRAWING = [
+    "$a = $a * 0.5 + dj.rand(5, dtype=dj.float64)", "$a = $a + 0.1 * dj.randn_like($a)",
+    "$a = dj.nn.functional.dropout($a, 0.3, True)", "$a = dj.bernoulli($a.clamp(0, 1)) * $a + 0.1",
+    "$a = $a + xs[dj.randint(0, 7, (2,))].sum(0) * 0.1", "$a = $a[dj.randperm(5)]",
+    "$a = $a.clone().normal_() * $i", "$a = $a * dj.rand(()) + dj.rand(1)", "dj.rand(3)",
+    "w[$i] = dj.randn(5, dtype=dj.float64)", "w[$i, dj.randint(0, 5, (1,))] += 1.0",
+    "out.append(dj.rand(5, dtype=dj.float64) * $a)", "d = dj.rand(5, dtype=dj.float64) + d * 0.5",
+    "$a = $a + dj.multinomial(xs[$i % 7], 2).sum() * 0.1", "$a.uniform_()", "y = dj.rand_like(x)",
+    "$a = $a + dj.rand(1 + $i % 2, dtype=dj.float64)", "t = dj.rand(1).item()", "dj.manual_seed(k)",
+    "$a = dj.vmap(lambda z: z + dj.rand(()), randomness='different')($a)",
+]  # fmt: skip
 #: What a branch on data asks, and its forms.
 CONDITIONS = [
     "$a.sum() > 1.5", "$a[0] > 0.5", "$a[$i % 5] < $a[1]", "xs[$i % 7, 2] > 0.5 and $a[1] < 1",
@@ -138,6 +150,7 @@ def text(seed: int, varies: bool = False) -> str:
 
     def statement(counter: str) -> str:
         usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
+        usual = DRAWING if draws(seed) and chosen.random() < 0.4 else usual
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
@@ -201,6 +214,11 @@ def asks_for_numbers(seed: int) -> bool:
     return seed % 5 == 4
 
 
+def draws(seed: int) -> bool:
+    """Whether the program draws random numbers."""
+    return seed % 7 == 3 and not is_of_arrays(seed)
+
+
 def is_of_arrays(seed: int) -> bool:
     """Whether the program is one of NumPy's."""
     return seed % 3 == 1
@@ -235,13 +253,14 @@ def state(
     if differentiated and not is_of_arrays(seed):
         for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
+    dj.manual_seed(seed)
     try:
         found = list(flat(function(*args, holder, *count)))
         if differentiated:
             return gradients(found, args)
     except Exception as error:
         return [type(error).__name__, str(error)]
-    shown = [*found, *args, *flat(list(vars(holder).values()))]
+    shown = [*found, *args, *flat(list(vars(holder).values())), dj.get_rng_state()]
     tensors = [x for x in shown if isinstance(x, (dj.Tensor, np.ndarray))]
     arrays = [np.asarray(x) for x in tensors]
     alike = [
