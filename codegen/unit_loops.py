@@ -119,7 +119,8 @@ class UnitLoops:
     def _new(self, loop: Loop) -> _Kept | None:
         if symbols(loop.body) or not _is_plain(loop):
             return None
-        graph, arrays = _without_arrays(self.bring_in(self._prepare(loop.body)))
+        prepared = _with_parts(self._prepare(loop.body), loop)
+        graph, arrays = _without_arrays(self.bring_in(prepared))
         chunk = _chunk_of(graph, loop)
         own = _of_elements(graph, chunk) if chunk else graph
         name = f"turn{len(self.bodies)}"
@@ -148,6 +149,22 @@ class UnitLoops:
                     if isinstance(function.kernel, TurnsKernel)
                 }
         return found
+
+
+def _with_parts(body: Graph, loop: Loop) -> Graph:
+    """The body that gives a part of a loop within it in place of that loop, where it does so only
+    because the inner loop may refuse its operands: then any part says so."""
+    read = loop.carried + loop.collected + loop.tests
+    users = body.users()
+
+    def given(output: Argument) -> Argument:
+        if not isinstance(output, Node) or output.op is not LOOP:
+            return output
+        parts = [user for user in users[output] if user.op is PART]
+        return min(parts, key=_bytes, default=output)
+
+    outputs = (*body.outputs[:read], *map(given, body.outputs[read:]))
+    return Graph(body.name, body.nodes, outputs)
 
 
 def _has_plain_operands(node: Node) -> bool:
