@@ -1,6 +1,7 @@
 """Loops that are part of their graph's unit of C give what their rows give, turn by turn."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,31 @@ def test_rows_of_turns_are_computed_without_a_compiler(seed: int) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
         assert one.dtype == other.dtype
+
+
+def test_loops_within_turns_are_functions_of_the_unit() -> None:
+    """Also where the turn gives the inner loop, since that may refuse its operands."""
+    row = TensorType((5,), dtypes.float64)
+    number = ScalarType(dtypes.Category.INTEGER)
+    inner = Builder("inner")
+    x, outer_number = inner.placeholder("x", row), inner.placeholder("k", number)
+    shifted = inner.call(TABLE.add, [inner.call(TABLE.mul, [x, 0.5], {}), outer_number], {})
+    within = Loop(inner.finish([shifted.node]), (), 1)
+    outer = Builder("outer")
+    k, y = outer.placeholder("k", number), outer.placeholder("y", row)
+    found = append(outer, within, 3, True, [y, k])
+    body = outer.finish([found[0].node, found[0].node.args[0]])
+    builder = Builder("graph")
+    given = builder.placeholder("a", row)
+    results = append(builder, Loop(body, (Steps(2, 3),), 1), 4, True, [given])
+    program = compile_graph(builder.finish([results[0].node]))
+
+    expected = values = np.arange(5.0)
+    for number_of_turn in (2, 5, 8, 11):
+        for _ in range(3):
+            expected = expected * 0.5 + number_of_turn
+    np.testing.assert_allclose(program(values)[0], expected, rtol=1e-12)
+    assert {"turn0", "turn1"} <= {*re.findall(r"\bvoid (turn\d+)\(", program.source)}
 
 
 def newton(a: Any, n: int) -> Any:

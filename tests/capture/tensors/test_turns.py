@@ -2,9 +2,19 @@
 
 import pytest
 
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.places.sources import Turn
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import (
+    Turns,
+    Varies,
+    blocks_after,
+    blocks_before,
+    is_of_a_turn,
+    numbers_of,
+)
 from dynajit.capture.values.symbolic import Scalar, constant
+from dynajit.core.types import symint
+from dynajit.core.types.device import CPU
 from dynajit.ir.loops import Listed, Steps
 
 COUNTER = Scalar(0, Turn(1, ""))
@@ -56,3 +66,27 @@ def test_what_is_computed_of_a_turn_s_number_is_of_a_turn() -> None:
     """And nothing else is."""
     assert is_of_a_turn(_call("+", COUNTER, 1))
     assert not is_of_a_turn(Scalar(1)) and not is_of_a_turn(constant(1))
+
+
+def _turns(reserved) -> Turns:
+    found = Turns(1, lambda name, kind: pytest.fail("nothing is taken"), 0)
+    found.reserved = reserved
+    return found
+
+
+def test_blocks_of_random_numbers_go_on_from_turn_to_turn() -> None:
+    """From those that were reserved in front of the loop."""
+    turns = _turns({CPU: 7})
+    drawn = blocks_after(turns, {CPU: 5})
+    numbers, ends = numbers_of(range(10, 2, -2), drawn, [blocks_before(turns, CPU)])
+    assert numbers == [Steps(7, 5)]
+    assert [*ends.values()] == [7 + 5 * 4]
+
+
+@pytest.mark.parametrize("reserved", [None, {CPU: symint.symbol("n")}])
+def test_blocks_that_are_not_known_ahead_are_refused(reserved) -> None:
+    """Of loops with any number of turns, and of sizes that vary."""
+    with pytest.raises(GraphBreak):
+        blocks_before(_turns(reserved), CPU)
+    with pytest.raises(GraphBreak):
+        blocks_after(_turns({CPU: 0}), {CPU: symint.symbol("n")})
