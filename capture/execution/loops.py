@@ -74,6 +74,7 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
@@ -351,8 +352,6 @@ class _Turn(Tried):
     #: Floats of Python's that are computed of arguments may be handed on, as the launch computes
     #: them from the turn on.
     hands_floats_on = True
-    #: Random numbers may be drawn, of which all turns use as many blocks.
-    draws = True
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
@@ -495,14 +494,12 @@ class _Turn(Tried):
 
     def _begin_draws(self) -> None:
         """The turn counts the blocks of random numbers that it reserves from 0 on."""
-        if not self.draws:
-            return
         recorder = self._recorder
         self._turns.reserved, recorder.random_blocks = recorder.random_blocks, {}
 
     # -- after -------------------------------------------------------------------------------
 
-    def _end_draws(self, count: int) -> None:
+    def _end_draws(self, count: Number) -> None:
         """All turns have reserved the blocks that each of them does."""
         recorder, before = self._recorder, self._mark.random_blocks
         used = {
@@ -807,7 +804,6 @@ class _CountedTurn(_Turn):
     """
 
     hands_floats_on = False
-    draws = False
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
@@ -849,7 +845,10 @@ class _CountedTurn(_Turn):
         taken = self._take()
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         wanted = [*scalars, *self._turns.relied.values()]
-        numbers, changes = steps_of(self._items.counter, self._numbers_after(), wanted)
+        drawn = blocks_after(self._turns, recorder.random_blocks)
+        after_turn = {**self._numbers_after(), **drawn}
+        numbers, changes = steps_of(self._items.counter, after_turn, wanted)
+        self._end_draws(self._count() if drawn else 0)
         numbers = numbers[: len(scalars)]
         inputs = [value.node for _, value in self._turns.taken.values()]
         stands = [value_in(recorder, stand).node for stand, _ in pairs]
@@ -864,11 +863,25 @@ class _CountedTurn(_Turn):
         for name in self._changed:
             found.pop(name, None)
         for name, change in changes.items():
+            if name in drawn:
+                continue
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
             found[name] = self._result(name, result)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)
+
+    def _count(self) -> Number:
+        """The number of turns of the loop, as a size.
+
+        Raises:
+            Differs: no place has it.
+        """
+        sizes = self._recorder.sizes
+        stop = sizes.shape_int(self._stop)
+        if stop is None or sizes.is_computed(stop):
+            raise Differs
+        return stop - 1 - self._items.counter[0]
 
     def _end_of(self, first: int | float, change: int) -> Value:
         """What a variable holds behind the loop, in front of the last turn."""
