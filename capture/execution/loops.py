@@ -875,10 +875,12 @@ class _CountedTurn(_Turn):
         """The number of turns of the loop, as a size.
 
         Raises:
-            Differs: no place has it.
+            Differs: no place has it; or the loop is in a turn of another one, whose turns use as
+                many blocks each.
         """
         sizes = self._recorder.sizes
-        stop = sizes.shape_int(self._stop)
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        stop = None if in_turn else sizes.shape_int(self._stop)
         if stop is None or sizes.is_computed(stop):
             raise Differs
         return stop - 1 - self._items.counter[0]

@@ -744,9 +744,15 @@ class Recorder(ExistingObjects):
         self.random_blocks = {**self.random_blocks, device: shift + blocks}
         begin = self._inputs[offset][0]
         for entry in self.turns:
-            before = self.lift_scalar(turns.blocks_before(entry, device))
-            of_turns = TABLE.full(before, shape=(), dtype=dtypes.int64, device=device)
-            begin = TABLE.add(of_turns, begin)
+            of_sizes, of_turn = turns.blocks_before(entry, device)
+            parts = (
+                [of_turn] if isinstance(of_sizes, int) else [self.sizes.value_of(of_sizes), of_turn]
+            )
+            for part in parts:
+                assert isinstance(part, Scalar)
+                before = self.lift_scalar(part)
+                moved = TABLE.full(before, shape=(), dtype=dtypes.int64, device=device)
+                begin = TABLE.add(moved, begin)
         return self._inputs[seed][0], begin, shift
 
 

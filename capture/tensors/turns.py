@@ -152,16 +152,18 @@ def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:
     return owner.take(scalar)
 
 
-def blocks_before(turns: Turns, device: Device) -> Scalar:
-    """How many blocks of random numbers were reserved in front of a turn.
+def blocks_before(turns: Turns, device: Device) -> tuple[Number, Scalar]:
+    """How many blocks of random numbers were reserved in front of a turn: a number that is the same
+    in all turns, since sizes decide about it, and one of the turn.
 
     Raises:
-        GraphBreak: the number of turns is not known, or sizes decide how many blocks they are.
+        GraphBreak: the number of turns is not known.
     """
-    first = None if turns.reserved is None else turns.reserved.get(device, 0)
-    if type(first) is not int:
+    if turns.reserved is None:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "random numbers in turns of a loop")
-    return Scalar(first, Turn(turns.loop, _blocks_name(device)))
+    first = turns.reserved.get(device, 0)
+    place = Turn(turns.loop, _blocks_name(device))
+    return (0, Scalar(first, place)) if isinstance(first, int) else (first, Scalar(0, place))
 
 
 def blocks_after(
@@ -178,7 +180,7 @@ def blocks_after(
     """
     found: dict[str, tuple[int | float, Scalar]] = {}
     for device, blocks in used.items():
-        before = blocks_before(turns, device)
+        _, before = blocks_before(turns, device)
         if type(blocks) is not int:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "random numbers of sizes that vary")
         after = Scalar(before.value + blocks, None, ("+", (before, Constant(blocks))))

@@ -78,15 +78,25 @@ def test_blocks_of_random_numbers_go_on_from_turn_to_turn() -> None:
     """From those that were reserved in front of the loop."""
     turns = _turns({CPU: 7})
     drawn = blocks_after(turns, {CPU: 5})
-    numbers, ends = numbers_of(range(10, 2, -2), drawn, [blocks_before(turns, CPU)])
+    of_sizes, of_turn = blocks_before(turns, CPU)
+    numbers, ends = numbers_of(range(10, 2, -2), drawn, [of_turn])
+    assert of_sizes == 0
     assert numbers == [Steps(7, 5)]
     assert [*ends.values()] == [7 + 5 * 4]
 
 
-@pytest.mark.parametrize("reserved", [None, {CPU: symint.symbol("n")}])
-def test_blocks_that_are_not_known_ahead_are_refused(reserved) -> None:
-    """Of loops with any number of turns, and of sizes that vary."""
+def test_blocks_that_sizes_decide_about_are_the_same_in_all_turns() -> None:
+    """In front of the loop; those of a turn are known, or the loop is refused."""
+    first = symint.symbol("n") * 3
+    turns = _turns({CPU: first})
+    of_sizes, of_turn = blocks_before(turns, CPU)
+    numbers, _ = numbers_of(range(4), blocks_after(turns, {CPU: 5}), [of_turn])
+    assert of_sizes is first and numbers == [Steps(0, 5)]
     with pytest.raises(GraphBreak):
-        blocks_before(_turns(reserved), CPU)
+        blocks_after(turns, {CPU: symint.symbol("n")})
+
+
+def test_turns_of_which_there_may_be_any_number_draw_nothing() -> None:
+    """Nobody knows where draws behind the loop begin."""
     with pytest.raises(GraphBreak):
-        blocks_after(_turns({CPU: 0}), {CPU: symint.symbol("n")})
+        blocks_before(_turns(None), CPU)
