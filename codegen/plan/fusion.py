@@ -426,9 +426,7 @@ class _Planner:
             else:
                 given = [a if isinstance(a, Node) else None for a in node.args]
                 numbers = [a for a in given if a is not None and a in self.storage.positions]
-                read = (
-                    None if a is None or a in numbers else self.storage.add(a) for a in given
-                )
+                read = (None if a is None or a in numbers else self.storage.add(a) for a in given)
                 positions = tuple(self.storage.positions[a] for a in numbers)
                 unit = Native(node, tuple(read), numbers=positions)
             self.units.append(unit)
