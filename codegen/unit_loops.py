@@ -312,8 +312,7 @@ def _row_major(builder: Builder, argument: Argument) -> Argument:
     if not isinstance(argument, Node) or argument.kind is not NodeKind.PLACEHOLDER:
         return argument
     type = argument.type
-    is_moved = isinstance(type, TensorType) and type.strides is not None
-    if not is_moved or type.is_contiguous:
+    if isinstance(type, ScalarType) or type.strides is None or type.is_contiguous:
         return argument
     return builder.call(TABLE.clone, [argument], {}).node
 

@@ -6,8 +6,8 @@ computes of them is an expression, and no guard can ask for it. Where the graph 
 the body of the loop gets an input (`lift`); what the input is in each turn is found by running the
 expressions for all turns, with the functions that Python itself calls: `numbers_of`.
 
-How many blocks of random numbers the turns before have used (`blocks_before`) is such a number, too:
-with it, draws of a turn begin where the last turn's have ended.
+How many blocks of random numbers the turns before have used (`blocks_before`) is such a number,
+too: with it, draws of a turn begin where the last turn's have ended.
 """
 
 import functools
