@@ -119,7 +119,8 @@ class UnitLoops:
     def _new(self, loop: Loop) -> _Kept | None:
         if symbols(loop.body) or not _is_plain(loop):
             return None
-        graph, arrays = _without_arrays(self.bring_in(self._prepare(loop.body)))
+        prepared = _with_parts(self._prepare(loop.body), loop)
+        graph, arrays = _without_arrays(self.bring_in(prepared))
         chunk = _chunk_of(graph, loop)
         own = _of_elements(graph, chunk) if chunk else graph
         name = f"turn{len(self.bodies)}"
@@ -150,24 +151,45 @@ class UnitLoops:
         return found
 
 
+def _with_parts(body: Graph, loop: Loop) -> Graph:
+    """The body that gives a part of a loop within it in place of that loop, where it does so only
+    because the inner loop may refuse its operands: then any part says so."""
+    read = loop.carried + loop.collected + loop.tests
+    users = body.users()
+
+    def given(output: Argument) -> Argument:
+        if not isinstance(output, Node) or output.op is not LOOP:
+            return output
+        parts = [user for user in users[output] if user.op is PART]
+        return min(parts, key=_bytes, default=output)
+
+    outputs = (*body.outputs[:read], *map(given, body.outputs[read:]))
+    return Graph(body.name, body.nodes, outputs)
+
+
 def _has_plain_operands(node: Node) -> bool:
-    """Whether a loop is given tensors, whose sizes are known, and a truth."""
+    """Whether a loop is given a truth, then tensors, whose sizes are known, and numbers that the
+    graph is given."""
     go, *values = node.args
     if not isinstance(go, (Node, bool)):
         return False
-    tensors = [value for value in values if isinstance(value, Node)]
-    types = [value.type for value in tensors]
-    return len(tensors) == len(values) and all(
-        isinstance(type, TensorType) and isinstance(type.numel, int) for type in types
+    nodes = [value for value in values if isinstance(value, Node)]
+    tensors = [node.type for node in nodes if isinstance(node.type, TensorType)]
+    numbers = [node for node in nodes if isinstance(node.type, ScalarType)]
+    return (
+        len(tensors) + len(numbers) == len(values)
+        and all(isinstance(type.numel, int) for type in tensors)
+        and all(number.kind is NodeKind.PLACEHOLDER for number in numbers)
     )
 
 
 def _is_plain(loop: Loop) -> bool:
-    """Whether a turn takes its numbers, then tensors alone, and gives tensors."""
-    is_number = [isinstance(node.type, ScalarType) for node in loop.body.inputs]
-    outputs = loop.body.outputs
-    return is_number == [place < len(loop.numbers) for place in range(len(is_number))] and all(
-        isinstance(output, Node) and isinstance(output.type, TensorType) for output in outputs
+    """Whether a turn takes its numbers, then tensors, and numbers among what is fixed alone, and
+    gives tensors."""
+    moving = loop.inputs[: loop.carried + loop.stacked]
+    return all(
+        isinstance(value, Node) and isinstance(value.type, TensorType)
+        for value in (*moving, *loop.body.outputs)
     )
 
 
@@ -204,7 +226,8 @@ def _chunk_of(body: Graph, loop: Loop) -> int:
 
     Numbers without dims are computed of such alone, and so for each chunk anew.
     """
-    inputs, read = body.inputs[len(loop.numbers) :], loop.carried + loop.collected + loop.tests
+    inputs = [node for node in body.inputs if isinstance(node.type, TensorType)]
+    read = loop.carried + loop.collected + loop.tests
     outputs = [output for output in body.outputs if isinstance(output, Node)]
     if len(outputs) > read or not all(_computes_elements(node) for node in body.calls):
         return 0
@@ -289,8 +312,7 @@ def _row_major(builder: Builder, argument: Argument) -> Argument:
     if not isinstance(argument, Node) or argument.kind is not NodeKind.PLACEHOLDER:
         return argument
     type = argument.type
-    assert isinstance(type, TensorType)
-    if type.strides is None or type.is_contiguous:
+    if isinstance(type, ScalarType) or type.strides is None or type.is_contiguous:
         return argument
     return builder.call(TABLE.clone, [argument], {}).node
 

@@ -77,7 +77,14 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
 )
 from dynajit.capture.tensors.memory import make_leaf
-from dynajit.capture.tensors.turns import Varies, always, is_of_a_turn, numbers_of, steps_of
+from dynajit.capture.tensors.turns import (
+    Varies,
+    always,
+    blocks_after,
+    is_of_a_turn,
+    numbers_of,
+    steps_of,
+)
 from dynajit.capture.values.containers import (
     Collected,
     IteratorValue,
@@ -90,6 +97,7 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
@@ -658,6 +666,7 @@ class _Turn(Tried):
         if self._before.cells != self._start.cells:
             raise Differs
         self._enter(self._begin())
+        self._begin_draws()
         self._memories.begin()
         self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
@@ -674,7 +683,21 @@ class _Turn(Tried):
                 return
         raise Differs
 
+    def _begin_draws(self) -> None:
+        """The turn counts the blocks of random numbers that it reserves from 0 on."""
+        recorder = self._recorder
+        self._turns.reserved, recorder.random_blocks = recorder.random_blocks, {}
+
     # -- after -------------------------------------------------------------------------------
+
+    def _end_draws(self, count: Number) -> None:
+        """All turns have reserved the blocks that each of them does."""
+        recorder, before = self._recorder, self._mark.random_blocks
+        used = {
+            device: before.get(device, 0) + blocks * count
+            for device, blocks in recorder.random_blocks.items()
+        }
+        recorder.random_blocks = {**before, **used} if used else before
 
     def _refuse_views(self, kept: Sequence[str]) -> None:
         """What is handed on stands for its elements alone: a turn that writes it would not write
@@ -734,11 +757,13 @@ class _Turn(Tried):
         counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
+        drawn = blocks_after(self._turns, self._recorder.random_blocks)
         numbers, ends = numbers_of(
             counter,
-            self._numbers_after(),
+            {**self._numbers_after(), **drawn},
             [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
         )
+        self._end_draws(len(counter))
         collected_numbers = numbers[count : count + len(appended.numbers)]
         taken = self._take()
         inputs = [value.node for _, value in self._turns.taken.values()]
@@ -766,7 +791,7 @@ class _Turn(Tried):
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
-        found |= {name: constant(value) for name, value in ends.items()}
+        found |= {name: constant(ends[name]) for name in ends.keys() - drawn.keys()}
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
             left[last.identity] = found[name] = self._result(name, result)
@@ -1170,7 +1195,10 @@ class _CountedTurn(_Turn):
         taken = self._take()
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         wanted = [*scalars, *self._turns.relied.values()]
-        numbers, changes = steps_of(self._items.counter, self._numbers_after(), wanted)
+        drawn = blocks_after(self._turns, recorder.random_blocks)
+        after_turn = {**self._numbers_after(), **drawn}
+        numbers, changes = steps_of(self._items.counter, after_turn, wanted)
+        self._end_draws(self._count() if drawn else 0)
         numbers = numbers[: len(scalars)]
         inputs = [value.node for _, value in self._turns.taken.values()]
         self._check_gradients_end(after)
@@ -1186,6 +1214,8 @@ class _CountedTurn(_Turn):
         for name in self._changed:
             found.pop(name, None)
         for name, change in changes.items():
+            if name in drawn:
+                continue
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
             found[name] = self._result(name, result)
@@ -1193,6 +1223,20 @@ class _CountedTurn(_Turn):
         self._name_twins(found)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)
+
+    def _count(self) -> Number:
+        """The number of turns of the loop, as a size.
+
+        Raises:
+            Differs: no place has it; or the loop is in a turn of another one, whose turns use as
+                many blocks each.
+        """
+        sizes = self._recorder.sizes
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        stop = None if in_turn else sizes.shape_int(self._stop)
+        if stop is None or sizes.is_computed(stop):
+            raise Differs
+        return stop - 1 - self._items.counter[0]
 
     def _end_of(self, first: int | float, change: int) -> Value:
         """What a variable holds behind the loop, in front of the last turn."""

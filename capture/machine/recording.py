@@ -49,6 +49,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
+from dynajit.ops import TABLE
 
 
 @record
@@ -725,7 +726,8 @@ class Recorder(ExistingObjects):
         return ("tensor", id(self._existing.get(identity))) in self._inputs
 
     def reserve_random(self, blocks: Any, device: Device) -> tuple[Any, Any, Any]:
-        """Seed and offset inputs, and how many blocks of the device this graph reserved before."""
+        """Seed and offset, and how many blocks of the device this graph, or this turn of a loop
+        that is captured as one, reserved before: the offset is that in front of the turn."""
         kind, device = ScalarType(Category.INTEGER), gpu.resolve(device, "random numbers")
         place = "" if device is CPU else f"_{device.type}_{device.index}"
         seed, offset = f"seed{place}", f"offset{place}"
@@ -740,7 +742,18 @@ class Recorder(ExistingObjects):
             blocks = self.sizes.number(blocks)  # an offset is reserved from what tensors show
         shift = self.random_blocks.get(device, 0)
         self.random_blocks = {**self.random_blocks, device: shift + blocks}
-        return self._inputs[seed][0], self._inputs[offset][0], shift
+        begin = self._inputs[offset][0]
+        for entry in self.turns:
+            of_sizes, of_turn = turns.blocks_before(entry, device)
+            parts = (
+                [of_turn] if isinstance(of_sizes, int) else [self.sizes.value_of(of_sizes), of_turn]
+            )
+            for part in parts:
+                assert isinstance(part, Scalar)
+                before = self.lift_scalar(part)
+                moved = TABLE.full(before, shape=(), dtype=dtypes.int64, device=device)
+                begin = TABLE.add(moved, begin)
+        return self._inputs[seed][0], begin, shift
 
 
 #: Conditions on numbers of one region: each costs a call per operation, a value costs little.

@@ -5,6 +5,9 @@ and variables that hold numbers, are run-time numbers with a `Turn` as their sou
 computes of them is an expression, and no guard can ask for it. Where the graph takes such a number,
 the body of the loop gets an input (`lift`); what the input is in each turn is found by running the
 expressions for all turns, with the functions that Python itself calls: `numbers_of`.
+
+How many blocks of random numbers the turns before have used (`blocks_before`) is such a number,
+too: with it, draws of a turn begin where the last turn's have ended.
 """
 
 import functools
@@ -19,7 +22,9 @@ from dynajit.capture.places.sources import Turn
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import graph
 from dynajit.ir.loops import LARGEST_NUMBER, Listed, Steps
@@ -54,6 +59,8 @@ class Turns:
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
         relied: numbers that must be right in every turn, whether the body takes them or not.
+        reserved: blocks of random numbers, by device, in front of the first turn; None: it is not
+            known how many turns there are, and none may draw.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Turns:
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.relied: dict[Any, Scalar] = {}
         self.decide: Callable[[Any, str, Value, Value], bool | None] | None = None
+        self.reserved: Mapping[Device, Number] | None = None
 
     def take(self, scalar: Scalar) -> graph.Value:
         """The input that stands for a number."""
@@ -191,6 +199,47 @@ def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:
     if owner is None:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of several loops")
     return owner.take(scalar)
+
+
+def blocks_before(turns: Turns, device: Device) -> tuple[Number, Scalar]:
+    """How many blocks of random numbers were reserved in front of a turn: a number that is the same
+    in all turns, since sizes decide about it, and one of the turn.
+
+    Raises:
+        GraphBreak: the number of turns is not known.
+    """
+    if turns.reserved is None:
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "random numbers in turns of a loop")
+    first = turns.reserved.get(device, 0)
+    place = Turn(turns.loop, _blocks_name(device))
+    return (0, Scalar(first, place)) if isinstance(first, int) else (first, Scalar(0, place))
+
+
+def blocks_after(
+    turns: Turns, used: Mapping[Device, Number]
+) -> dict[str, tuple[int | float, Scalar]]:
+    """For `numbers_of`, as of variables: what `blocks_before` is in the first turn, and what in the
+    turn that follows one.
+
+    Args:
+        used: blocks that a turn reserves.
+
+    Raises:
+        GraphBreak: see `blocks_before`; or sizes decide about those of a turn.
+    """
+    found: dict[str, tuple[int | float, Scalar]] = {}
+    for device, blocks in used.items():
+        _, before = blocks_before(turns, device)
+        if type(blocks) is not int:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "random numbers of sizes that vary")
+        after = Scalar(before.value + blocks, None, ("+", (before, Constant(blocks))))
+        found[_blocks_name(device)] = before.value, after
+    return found
+
+
+def _blocks_name(device: Device) -> str:
+    """A name that no variable has."""
+    return f"random blocks of {device}"
 
 
 def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:

@@ -5,7 +5,7 @@ Contract: `print_turns` gives the kernel of a loop: calls of what runs turns (`h
 all loops that have it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from dynajit.codegen.c.support import PARALLEL_WORK, Function, function_text
@@ -58,11 +58,11 @@ def print_turns(kernel: TurnsKernel) -> Function:
     count = kernel.writes[turns.handed]
     goes = f"{kernel.go.name}[0]" if isinstance(kernel.go, Buffer) else str(int(kernel.go))
     counts = (
-        len(loop.numbers), loop.carried, loop.collected, loop.stacked, len(kernel.operands),
-        len(kernel.cycles), _test(kernel), int(loop.backwards),
+        len(loop.numbers) + len(kernel.numbers), loop.carried, loop.collected, loop.stacked,
+        len(kernel.operands), len(kernel.cycles), _test(kernel), int(loop.backwards),
     )  # fmt: skip
     body = [
-        *_array("dj_turn_number", "number", _numbers(loop, kernel.listed)),
+        *_array("dj_turn_number", "number", _numbers(kernel)),
         *_array("dj_turn_result", "result", _results(kernel)),
         *_array("dj_turn_cycle", "cycle", map(_cycle, kernel.cycles)),
         *_array("int64_t", "rows", map(str, _row_bytes(loop))),
@@ -86,7 +86,8 @@ def _in_chunks(kernel: TurnsKernel, goes: str) -> list[str]:
     """The call for single elements, by a team where all turns together are worth one."""
     turns = kernel.turns
     whole = _whole(turns.loop)
-    steps = [_step(node, whole) for node in turns.loop.inputs]
+    tensors = [node for node in turns.loop.inputs if isinstance(node.type, TensorType)]
+    steps = [_step(node, whole) for node in tensors]
     sizes = [_step(node, whole) for node in turns.loop.body.outputs[: turns.handed]]
     elements = whole.numel
     assert isinstance(elements, int)
@@ -124,14 +125,16 @@ def _array(type: str, name: str, entries: Iterable[str]) -> list[str]:
     return [f"const {type} {name}[] = {{{', '.join(found)}}};"]
 
 
-def _numbers(loop: Loop, listed: Sequence[Buffer]) -> list[str]:
-    waiting = iter(listed)
-    return [
+def _numbers(kernel: TurnsKernel) -> list[str]:
+    waiting = iter(kernel.listed)
+    own = [
         f"{{INT64_C({number.start}), INT64_C({number.step}), NULL}}"
         if isinstance(number, Steps)
         else f"{{0, 0, {next(waiting).name}}}"
-        for number in loop.numbers
+        for number in kernel.turns.loop.numbers
     ]
+    # The bits of a float are those of an int that goes up by nothing.
+    return [*own, *(f"{{scalars[{position}].i, 0, NULL}}" for position in kernel.numbers)]
 
 
 def _bytes(type: Any) -> int:

@@ -667,6 +667,8 @@ class TurnsKernel:
         go: whether the first turn runs.
         operands: of the body but the numbers.
         listed: the numbers that have no steps, in order.
+        numbers: positions, among the numbers that the program is given, of those that are operands:
+            they are the same in all turns, and come behind the turns' own.
         writes: the results; None for one that nobody needs.
         cycles: of each output of the body.
         bytes: of memory for the cycles, and in front of them what a turn needs.
@@ -678,6 +680,7 @@ class TurnsKernel:
     go: bool | Buffer
     operands: tuple[Buffer, ...]
     listed: tuple[Buffer, ...]
+    numbers: tuple[int, ...]
     writes: tuple[Buffer | None, ...]
     cycles: tuple[Cycle, ...]
     bytes: int

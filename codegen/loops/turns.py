@@ -78,7 +78,7 @@ TURNS: Final = FURTHER.enter(
         ("operands",),
         {"turns": REQUIRED, "result": REQUIRED},
         _infer,
-        Extern(_array, widens=True, refuses=True),
+        Extern(_array, widens=True, refuses=True, takes_numbers=True),
         variadic=True,
         opaque=True,
         takes=dtypes.UNSIGNED,

@@ -424,8 +424,11 @@ class _Planner:
                 read = (None if place is None else place.buffer for place in places)
                 unit = Native(node, tuple(read), places)
             else:
-                added = (self.storage.add(a) if isinstance(a, Node) else None for a in node.args)
-                unit = Native(node, tuple(added))
+                given = [a if isinstance(a, Node) else None for a in node.args]
+                numbers = [a for a in given if a is not None and a in self.storage.positions]
+                read = (None if a is None or a in numbers else self.storage.add(a) for a in given)
+                positions = tuple(self.storage.positions[a] for a in numbers)
+                unit = Native(node, tuple(read), numbers=positions)
             self.units.append(unit)
         follower = folded_user(node, self.users[node], self.outputs)
         unit.results[node] = self.storage.add(node if follower is None else follower)

@@ -60,6 +60,7 @@ class Native:
         node: the first call.
         reads: its operands.
         places: the operands with their strides, where the kernel reads any.
+        numbers: positions of operands that are numbers among those that the graph is given.
         results: call -> where its result is stored.
         is_rectified: the kernel computes the following ReLU, too.
         needs: units that run before.
@@ -68,6 +69,7 @@ class Native:
     node: Node
     reads: tuple[Buffer | None, ...]
     places: tuple[Strided | None, ...] = ()
+    numbers: tuple[int, ...] = ()
     results: dict[Node, Buffer] = field(default_factory=dict)
     is_rectified: bool = False
     needs: set[Any] = field(default_factory=set)
@@ -240,7 +242,8 @@ def _lower_nest(name: str, unit: Native) -> NestKernel:
 
 def _lower_turns(name: str, unit: Native) -> TurnsKernel:
     go, run = unit.node.args[0], unit.node.attributes["turns"]
-    return turns.lower(name, run, unit.reads, _by_result(unit, run.handed + 1), go is True)
+    writes = _by_result(unit, run.handed + 1)
+    return turns.lower(name, run, unit.reads, unit.numbers, writes, go is True)
 
 
 def _by_result(unit: Native, count: int) -> tuple[Buffer | None, ...]:

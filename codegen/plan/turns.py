@@ -14,19 +14,22 @@ from dynajit.codegen.loops.loop_ir import ALIGNMENT, Buffer, Cycle, TurnsKernel
 from dynajit.codegen.loops.turns import Turns
 from dynajit.core.errors import InternalError
 from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 
 
 def lower(
     name: str,
     turns: Turns,
     reads: Sequence[Buffer | None],
+    numbers: Sequence[int],
     writes: Sequence[Buffer | None],
     goes: bool,
 ) -> TurnsKernel:
     """The kernel of a loop.
 
     Args:
-        reads: the operands; None for a first one that is no array.
+        reads: the operands; None for a first one that is no array, and for numbers.
+        numbers: the positions of those.
         writes: every result of the loop; None for one that nobody needs.
         goes: what a first operand that is no array says.
     """
@@ -39,7 +42,11 @@ def lower(
         count = 0 if row is not None else _copies(turns, output)
         cycles.append(Cycle(row, own, count, place, _aligned(size)))
         place += max(count - (own is not None), 0) * _aligned(size)
-    operands = reads[1 : len(loop.inputs) + 1]
+    operands = [
+        buffer
+        for node, buffer in zip(loop.inputs, reads[1:], strict=False)
+        if isinstance(node.type, TensorType)
+    ]
     listed = reads[len(loop.inputs) + 1 :]
     return TurnsKernel(
         name,
@@ -47,6 +54,7 @@ def lower(
         goes if reads[0] is None else reads[0],
         tuple(_present(operands)),
         tuple(_present(listed)),
+        tuple(numbers),
         tuple(writes),
         tuple(cycles),
         place,

@@ -503,6 +503,32 @@ def test_random_rows_have_the_bits_of_eager(codegen) -> None:
     )
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (64, 256), (3, 1001)])
+def test_random_rows_begin_where_numbers_say(codegen, shape) -> None:
+    """As in turns of a loop: the offset is computed of several, in the kernel that draws."""
+
+    def moved(offset, turns):
+        for number in turns:
+            blocks = ops.full(number, shape=(), dtype=dtypes.int64)
+            offset = ops.add(blocks, offset)
+        return offset
+
+    def function(x, seed, offset, *turns):
+        begin = moved(offset, turns)
+        uniform = ops.rand(seed, begin, shape=x.shape, dtype=dtypes.float32, shift=3)
+        wide = ops.rand(seed, begin, shape=x.shape, dtype=dtypes.float64)
+        return [ops.add(x, uniform), wide, ops.dropout(x, seed, begin, p=0.3, shift=1)]
+
+    x = normal(*shape, dtype=np.float32)
+    codegen.check(function, x, -5, 2**40, 17, 1000, tolerance=0)
+    found = [
+        compile_graph(codegen.graph_of(function, *map(codegen.type_of, given)))(*given)
+        for given in ((x, -5, 2**40, 17, 1000), (x, -5, 2**40 + 1017))
+    ]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8])
 def test_scatters(codegen, dtype) -> None:
     """Repeated targets are combined in order; the last write wins."""

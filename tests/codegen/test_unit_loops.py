@@ -1,6 +1,7 @@
 """Loops that are part of their graph's unit of C give what their rows give, turn by turn."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ class RandomLoop:
         self.fixed = self.draw.randint(0, 2)
         values = tuple(self.draw.randint(-3, 3) for _ in range(self.limit))
         self.numbers = self.draw.choice([(), (Steps(2, -3),), (Listed(values), Steps(0, 1))])
+        kinds = [ScalarType(dtypes.Category.INTEGER), ScalarType(dtypes.Category.FLOATING)]
+        self.given = self.draw.choices(kinds, k=self.draw.randint(0, 2))
 
     def body(self) -> Graph:
         """A turn: values are new, or are handed on in another order."""
@@ -56,13 +59,16 @@ class RandomLoop:
         ]
         count = self.carried + self.stacked + self.fixed
         given = [builder.placeholder(f"x{k}", self.type) for k in range(count)]
+        numbers += [
+            builder.placeholder(f"g{k}", kind) for k, kind in enumerate(self.given)
+        ]  # of the program, the same in all turns
         values = list(given)
         for _ in range(self.draw.randint(1, 5)):
             values.append(self._value(builder, values, numbers))
         results = [self.draw.choice(values) for _ in range(self.carried + self.collected)]
         if self.is_tested:
             kind = {"shape": (), "dtype": dtypes.int64, "device": CPU}
-            number = builder.call(TABLE.full, [numbers[-1]], kind)
+            number = builder.call(TABLE.full, [numbers[len(self.numbers)]], kind)
             results.append(builder.call(TABLE.lt, [number, self.draw.randint(0, self.limit)], {}))
         return builder.finish(value.node for value in results)
 
@@ -86,8 +92,9 @@ class RandomLoop:
         rows = TensorType((self.limit, *self.shape), self.dtype)
         stacks = [builder.placeholder(f"s{k}", rows) for k in range(self.stacked)]
         fixed = [builder.placeholder(f"f{k}", self.type) for k in range(self.fixed)]
+        numbers_given = [builder.placeholder(f"g{k}", kind) for k, kind in enumerate(self.given)]
         first = builder.call(TABLE.add, [given[0], 1.0], {})
-        operands = [first, *given[1:], *stacks, *fixed]
+        operands = [first, *given[1:], *stacks, *fixed, *numbers_given]
         found = append(builder, loop, self.limit, True, operands)
         read = [part for part in found if self.draw.random() < 0.8] or [found[0]]
         last = builder.call(TABLE.sin, [found[0]], {})
@@ -97,7 +104,10 @@ class RandomLoop:
 def _arguments(graph: Graph, seed: int) -> list[Any]:
     generator = np.random.default_rng(seed)
     found: list[Any] = []
-    for node in graph.inputs:
+    for place, node in enumerate(graph.inputs):
+        if isinstance(node.type, ScalarType):
+            found.append(place if node.type.category is dtypes.Category.INTEGER else place / 8)
+            continue
         assert isinstance(node.type, TensorType)
         found.append(generator.normal(size=node.type.shape).astype(node.type.dtype.numpy))
     return found
@@ -113,7 +123,7 @@ def test_random_loops_give_what_their_rows_give(seed: int, shape: tuple[int, ...
     arguments = _arguments(graph, seed)
     program = compile_graph(graph)
     expected = compile_graph(graph, backend="numpy")(*arguments)
-    kept = [argument.copy() for argument in arguments]
+    kept = [np.copy(argument) for argument in arguments]
     for _ in range(2):
         found = program(*arguments)
         for one, other in zip(found, expected, strict=True):
@@ -140,6 +150,31 @@ def test_rows_of_turns_are_computed_without_a_compiler(seed: int) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
         assert one.dtype == other.dtype
+
+
+def test_loops_within_turns_are_functions_of_the_unit() -> None:
+    """Also where the turn gives the inner loop, since that may refuse its operands."""
+    row = TensorType((5,), dtypes.float64)
+    number = ScalarType(dtypes.Category.INTEGER)
+    inner = Builder("inner")
+    x, outer_number = inner.placeholder("x", row), inner.placeholder("k", number)
+    shifted = inner.call(TABLE.add, [inner.call(TABLE.mul, [x, 0.5], {}), outer_number], {})
+    within = Loop(inner.finish([shifted.node]), (), 1)
+    outer = Builder("outer")
+    k, y = outer.placeholder("k", number), outer.placeholder("y", row)
+    found = append(outer, within, 3, True, [y, k])
+    body = outer.finish([found[0].node, found[0].node.args[0]])
+    builder = Builder("graph")
+    given = builder.placeholder("a", row)
+    results = append(builder, Loop(body, (Steps(2, 3),), 1), 4, True, [given])
+    program = compile_graph(builder.finish([results[0].node]))
+
+    expected = values = np.arange(5.0)
+    for number_of_turn in (2, 5, 8, 11):
+        for _ in range(3):
+            expected = expected * 0.5 + number_of_turn
+    np.testing.assert_allclose(program(values)[0], expected, rtol=1e-12)
+    assert {"turn0", "turn1"} <= {*re.findall(r"\bvoid (turn\d+)\(", program.source)}
 
 
 def newton(a: Any, n: int) -> Any:

@@ -95,6 +95,18 @@ KEPT = [
 #: By how much a number in a text may be off: by the last digit that is shown.
 SHOWN = 2e-3
 
+#: Of programs that draw random numbers.
+DRAWING = [
+    "$a = $a * 0.5 + dj.rand(5, dtype=dj.float64)", "$a = $a + 0.1 * dj.randn_like($a)",
+    "$a = dj.nn.functional.dropout($a, 0.3, True)", "$a = dj.bernoulli($a.clamp(0, 1)) * $a + 0.1",
+    "$a = $a + xs[dj.randint(0, 7, (2,))].sum(0) * 0.1", "$a = $a[dj.randperm(5)]",
+    "$a = $a.clone().normal_() * $i", "$a = $a * dj.rand(()) + dj.rand(1)", "dj.rand(3)",
+    "w[$i] = dj.randn(5, dtype=dj.float64)", "w[$i, dj.randint(0, 5, (1,))] += 1.0",
+    "out.append(dj.rand(5, dtype=dj.float64) * $a)", "d = dj.rand(5, dtype=dj.float64) + d * 0.5",
+    "$a = $a + dj.multinomial(xs[$i % 7], 2).sum() * 0.1", "$a.uniform_()", "y = dj.rand_like(x)",
+    "$a = $a + dj.rand(1 + $i % 2, dtype=dj.float64)", "t = dj.rand(1).item()", "dj.manual_seed(k)",
+    "$a = dj.vmap(lambda z: z + dj.rand(()), randomness='different')($a)",
+]  # fmt: skip
 #: What a branch on data asks, and its forms.
 CONDITIONS = [
     "$a.sum() > 1.5", "$a[0] > 0.5", "$a[$i % 5] < $a[1]", "xs[$i % 7, 2] > 0.5 and $a[1] < 1",
@@ -167,6 +179,7 @@ def text(seed: int, varies: bool = False) -> str:
     def statement(counter: str) -> str:
         usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
         usual = KEEPING if keeps(seed) and not varies and chosen.random() < 0.6 else usual
+        usual = DRAWING if draws(seed) and chosen.random() < 0.4 else usual
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
@@ -241,6 +254,11 @@ def keeps(seed: int) -> bool:
     return seed % 6 in (0, 5)
 
 
+def draws(seed: int) -> bool:
+    """Whether the program draws random numbers."""
+    return seed % 7 == 3 and not is_of_arrays(seed)
+
+
 def is_of_arrays(seed: int) -> bool:
     """Whether the program is one of NumPy's."""
     return seed % 3 == 1
@@ -276,6 +294,7 @@ def state(
         for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
     written = io.StringIO()
+    dj.manual_seed(seed)
     try:
         with contextlib.redirect_stdout(written):
             found = list(flat(function(*args, holder, *count)))
@@ -283,7 +302,7 @@ def state(
             return gradients(found, args)
     except Exception as error:
         return [type(error).__name__, str(error)]
-    shown = [*found, *args, *flat(list(vars(holder).values()))]
+    shown = [*found, *args, *flat(list(vars(holder).values())), dj.get_rng_state()]
     tensors = [x for x in shown if isinstance(x, (dj.Tensor, np.ndarray))]
     arrays = [np.asarray(x) for x in tensors]
     alike = [

@@ -266,14 +266,22 @@ def roots(xs: Any, w: Any) -> Any:
     return x.sum()
 
 
+def noisy_states(xs: Any, w: Any) -> Any:
+    h = xs[0]
+    for t in range(xs.shape[0]):
+        h = dj.tanh(dj.nn.functional.dropout(h, 0.3, True) @ w + xs[t])
+    return h.sum()
+
+
 def gradients_of(function: Callable[..., Any], device: str) -> list[Any]:
+    dj.manual_seed(3)
     xs, w = (dj.from_numpy(value).to(device).requires_grad_() for value in (ROWS, MATRIX))
     value = function(xs, w)
     value.backward()
     return [x.cpu().numpy() for x in (value.detach(), xs.grad, w.grad)]
 
 
-@pytest.mark.parametrize("function", [hidden_states, decay, roots])
+@pytest.mark.parametrize("function", [hidden_states, decay, roots, noisy_states])
 def test_gradients_pass_loops(function: Callable[..., Any]) -> None:
     """Those that eager execution gives on the CPU."""
     compiled = dj.compile(function, fullgraph=True)
@@ -283,3 +291,34 @@ def test_gradients_pass_loops(function: Callable[..., Any]) -> None:
             np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
     xs, w = (on_gpu(value).requires_grad_() for value in (ROWS, MATRIX))
     assert loops_of(function, xs, w) >= 1
+
+
+def diffused(x: Any) -> Any:
+    """Draws in front of the loop, two in each turn, in loops within turns, and behind the loop."""
+    x = x + dj.rand(x.shape, device=x.device)
+    for i in range(TURNS):
+        x = x * 0.9 + 0.1 * i * dj.randn_like(x)
+        x = dj.nn.functional.dropout(x, 0.2, True)
+    for _ in range(20):
+        for _ in range(20):
+            x = x * 0.9 + dj.rand_like(x)
+    return x, dj.rand(3, device=x.device)
+
+
+@pytest.mark.parametrize("setting", [None, *SETTINGS])
+def test_turns_draw_what_plain_python_draws(
+    setting: str | None, is_stand_in: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_stand_in:
+        monkeypatch.setattr(tuning, "REPEATS", 1)
+    compiled = dj.compile(
+        diffused, fullgraph=True, **({} if setting is None else SETTINGS[setting])
+    )
+    dj.manual_seed(3)
+    expected = [diffused(dj.from_numpy(X)) for _ in range(3)]
+    state = dj.get_rng_state()
+    dj.manual_seed(3)
+    for want in expected:
+        assert_same(want, compiled(on_gpu(X)))
+    assert dj.cuda.get_rng_state().tolist() == state.tolist()
+    assert loops_of(diffused, on_gpu(X)) == 6

@@ -2,9 +2,19 @@
 
 import pytest
 
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.places.sources import Turn
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import (
+    Turns,
+    Varies,
+    blocks_after,
+    blocks_before,
+    is_of_a_turn,
+    numbers_of,
+)
 from dynajit.capture.values.symbolic import Scalar, constant
+from dynajit.core.types import symint
+from dynajit.core.types.device import CPU
 from dynajit.ir.loops import Listed, Steps
 
 COUNTER = Scalar(0, Turn(1, ""))
@@ -56,3 +66,37 @@ def test_what_is_computed_of_a_turn_s_number_is_of_a_turn() -> None:
     """And nothing else is."""
     assert is_of_a_turn(_call("+", COUNTER, 1))
     assert not is_of_a_turn(Scalar(1)) and not is_of_a_turn(constant(1))
+
+
+def _turns(reserved) -> Turns:
+    found = Turns(1, lambda name, kind: pytest.fail("nothing is taken"), 0)
+    found.reserved = reserved
+    return found
+
+
+def test_blocks_of_random_numbers_go_on_from_turn_to_turn() -> None:
+    """From those that were reserved in front of the loop."""
+    turns = _turns({CPU: 7})
+    drawn = blocks_after(turns, {CPU: 5})
+    of_sizes, of_turn = blocks_before(turns, CPU)
+    numbers, ends = numbers_of(range(10, 2, -2), drawn, [of_turn])
+    assert of_sizes == 0
+    assert numbers == [Steps(7, 5)]
+    assert [*ends.values()] == [7 + 5 * 4]
+
+
+def test_blocks_that_sizes_decide_about_are_the_same_in_all_turns() -> None:
+    """In front of the loop; those of a turn are known, or the loop is refused."""
+    first = symint.symbol("n") * 3
+    turns = _turns({CPU: first})
+    of_sizes, of_turn = blocks_before(turns, CPU)
+    numbers, _ = numbers_of(range(4), blocks_after(turns, {CPU: 5}), [of_turn])
+    assert of_sizes is first and numbers == [Steps(0, 5)]
+    with pytest.raises(GraphBreak):
+        blocks_after(turns, {CPU: symint.symbol("n")})
+
+
+def test_turns_of_which_there_may_be_any_number_draw_nothing() -> None:
+    """Nobody knows where draws behind the loop begin."""
+    with pytest.raises(GraphBreak):
+        blocks_before(_turns(None), CPU)

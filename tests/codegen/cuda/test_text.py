@@ -210,6 +210,13 @@ CASES: dict[str, tuple[Any, ...]] = {
         ],
         2**40 + 1, 9,
     ),
+    "random of a turn": (
+        lambda x, s, o, turn: ops.add(
+            x, ops.randn(s, ops.add(ops.full(turn, shape=(), dtype=dtypes.int64), o),
+                         shape=(64, 256), dtype=dtypes.float32, shift=2),
+        ),
+        normal(64, 256), 2**40 + 1, 9, 1000,
+    ),
     "product": (
         lambda x, w, b: ops.relu(ops.add(ops.matmul(x, w), b)),
         normal(8, 16), normal(16, 4), normal(4),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from tests.support.loops import loops_of as every_loop_of
 
 X = dj.arange(6.0)
 MATRIX = dj.tensor((np.random.default_rng(0).random((6, 6)) + 0.1).astype(np.float32))
@@ -459,15 +460,149 @@ def test_a_float_that_is_handed_on_needs_no_version_of_its_own() -> None:
     assert compiled.entry_count <= 2  # a number is a parameter from its second value on
 
 
-def test_random_numbers_are_drawn_as_before() -> None:
-    """One after the other: such loops are unrolled."""
+def langevin(x, n):
+    for _ in range(n):
+        x = x - 0.1 * x + 0.3 * dj.randn_like(x)
+    return x
 
-    def walk(x, n):
-        for _ in range(n):
-            x = x + dj.randn(6)
-        return x
 
+def draws_around(x, n):
+    x = x + dj.rand(6)
+    for i in range(n):
+        x = x * 0.5 + i * dj.rand(6)
+        x = x + dj.randn(3, 1, dtype=dj.float64).float().sum()
+    return x, dj.randn(2), dj.rand(5)
+
+
+def draws_in_rows(x, n):
+    seen, rows = [], dj.zeros((n, 6))
+    for i in range(n):
+        x = dj.nn.functional.dropout(x, 0.3, True) + dj.bernoulli(dj.full((6,), 0.5))
+        rows[i] = dj.rand(6)
+        seen.append(dj.randint(0, 9, (2,)))
+    return x, rows, dj.stack(seen)
+
+
+def drawn_places(x, n):
+    for _ in range(n):
+        x = x[dj.randperm(6)] * 0.9
+        x = x + dj.multinomial(dj.softmax(x, 0), 2).sum() + dj.rand(1).item()
+        x = x + dj.empty(6).normal_(1, 2) + dj.distributions.Normal(x, 1.0).sample()
+    return x
+
+
+def loops_that_draw(x, n):
+    for i in range(n):
+        x = x * 0.9 + dj.rand(6)
+        for j in range(n + 3):
+            x = x * 0.9 + dj.randn(6) * (j - i)
+        for _ in range(10):
+            x = x * 0.9 + dj.rand(())
+        x = x + dj.rand(2).sum()
+    return x, dj.rand(3)
+
+
+def samples_that_draw(x, n):
+    def sample(v):
+        return v + dj.rand(())
+
+    for _ in range(n):
+        x = x * 0.5 + dj.vmap(sample, randomness="different")(x)
+    return x
+
+
+def draws_unread(x, n):
+    for _ in range(n):
+        dj.rand(5)
+        x = x + 1
+    return x, dj.rand(2)
+
+
+DRAWING = [
+    (langevin, 1), (draws_around, 1), (draws_in_rows, 1), (drawn_places, 1), (loops_that_draw, 9),
+    (samples_that_draw, 1), (draws_unread, 1),
+]  # fmt: skip
+
+
+def tensors_of(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize(
+    ("function", "count"), DRAWING, ids=[function.__name__ for function, _ in DRAWING]
+)
+def test_turns_draw_what_python_draws(function, count, backend) -> None:
+    """To the bit, in each call; and the generator is where Python leaves it."""
+    compiled = dj.compile(function, fullgraph=True, backend=backend)
     dj.manual_seed(3)
-    expected = walk(X, 30)
+    expected = [function(X, turns) for turns in (12, 12, 30)]
+    state = dj.get_rng_state()
     dj.manual_seed(3)
-    np.testing.assert_allclose(dj.compile(walk)(X, 30).numpy(), expected.numpy(), rtol=1e-5)
+    for turns, results in zip((12, 12, 30), expected, strict=True):
+        found = compiled(X, turns)
+        assert_same(results, found)
+        assert all(map(dj.equal, *map(tensors_of, (results, found))))
+    assert dj.get_rng_state().tolist() == state.tolist()
+    assert every_loop_of(function, X, 12) == count
+
+
+def drawn_until(x, n):
+    for _ in range(n):
+        x = x * 0.9 + dj.rand(6)
+        if x.sum() > 25:
+            break
+    return x, dj.rand(2)
+
+
+def drawn_while(x, n):
+    while x.sum() < n:
+        x = x + dj.rand(6)
+    return x, dj.rand(2)
+
+
+def drawn_in_an_arm(x, n):
+    for _ in range(n):
+        if x.sum() > 20:
+            x = x * 0.5 + dj.rand(6)
+        else:
+            x = x + 1
+    return x, dj.rand(2)
+
+
+def draws_at_first(x, n):
+    for i in range(n):
+        x = x + (dj.rand(6) if i < 2 else 0.5)
+    return x, dj.rand(2)
+
+
+def seeded(x, n):
+    for i in range(n):
+        dj.manual_seed(i % 3)
+        x = x * 0.5 + dj.rand(6)
+    return x, dj.rand(2)
+
+
+@pytest.mark.parametrize(
+    "function", [drawn_until, drawn_while, drawn_in_an_arm, draws_at_first, seeded]
+)
+def test_draws_of_which_nobody_knows_how_many_there_are_stay_python_s(function) -> None:
+    """They are unrolled, or break."""
+    compiled = dj.compile(function)
+    dj.manual_seed(3)
+    expected = [function(X, 30) for _ in range(2)]
+    state = dj.get_rng_state()
+    dj.manual_seed(3)
+    for results in expected:
+        assert_same(results, compiled(X, 30))
+    assert dj.get_rng_state().tolist() == state.tolist()
+
+
+def test_a_loop_that_draws_serves_all_sizes() -> None:
+    """Those of one size each, where sizes vary: how many blocks a turn uses depends on it."""
+    compiled = dj.compile(langevin, dynamic=True)
+    for size in (6, 9, 40):
+        dj.manual_seed(3)
+        expected = langevin(dj.arange(float(size)), 20)
+        dj.manual_seed(3)
+        assert_same(expected, compiled(dj.arange(float(size)), 20))

@@ -99,6 +99,12 @@ def in_both(x, w, n):
     return x
 
 
+def drawn(x, w, n):
+    for _ in range(n):
+        x = dj.sin(dj.nn.functional.dropout(x, 0.2, True) + w * dj.randn_like(x))
+    return x * dj.rand(3, dtype=x.dtype)
+
+
 TWO = numbers(3), numbers(3, seed=1)
 THREE = *TWO, numbers(3, seed=2)
 ONE_VERSION = [
@@ -111,10 +117,12 @@ ONE_VERSION = [
     (with_an_inner_loop, TWO),
     (from_zeros, TWO),
     (product, (numbers(4, 4),)),
+    (drawn, TWO),
 ]
 
 
 def leaves(args: tuple[dj.Tensor, ...], needing: int = -1) -> list[dj.Tensor]:
+    dj.manual_seed(5)
     return [
         x.detach().clone().requires_grad_(bool(needing >> place & 1))
         for place, x in enumerate(args)
@@ -232,7 +240,7 @@ def second(function: Callable[..., Any], n: int) -> list[Any]:
     return [*(part.detach() for part in first), x.grad, w.grad]
 
 
-@pytest.mark.parametrize("function", [two_loops, with_an_inner_loop, in_both])
+@pytest.mark.parametrize("function", [two_loops, with_an_inner_loop, in_both, drawn])
 def test_second_derivatives_are_those_of_eager_execution(function):
     compiled = dj.compile(function)
     for n in (20, 25, 28):

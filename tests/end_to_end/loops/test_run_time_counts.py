@@ -78,6 +78,54 @@ def test_the_third_count_compiles_nothing(function):
             same(function(x, n), compiled(x, n))
 
 
+def drawn(x, n):
+    x = x + dj.rand(4)
+    for i in range(n):
+        x = x * 0.9 + i * dj.rand(4)
+    x = dj.nn.functional.dropout(x, 0.2, True)
+    for _ in range(1, 2 * n):
+        x = x * 0.9 + dj.randn_like(x) + dj.rand(())
+    for _ in range(12):
+        x = x + dj.rand(3).sum()
+    return x, dj.rand(n), dj.randn(2)
+
+
+def test_draws_are_those_of_plain_python_and_compile_nothing():
+    """Behind loops, too, where blocks are reserved that depend on the count."""
+    compiled = dj.compile(drawn, fullgraph=True)
+
+    def check(n):
+        dj.manual_seed(n)
+        expected, state = drawn(X, n), dj.get_rng_state()
+        dj.manual_seed(n)
+        for a, b in zip((*expected, state), (*compiled(X, n), dj.get_rng_state()), strict=True):
+            assert dj.equal(a, b)
+
+    for n in COUNTS[:2]:
+        check(n)
+    with dj.compiler.set_stance("fail_on_recompile"):
+        for n in (*COUNTS[2:], 20, 50):
+            check(n)
+    for n in (3, 0, 9):
+        check(n)
+
+
+def drawn_in_both(x, n):
+    for _ in range(12):
+        for j in range(n):
+            x = x * 0.9 + dj.rand(4) * j
+    return x, dj.rand(2)
+
+
+def test_draws_within_turns_have_a_version_for_each_count():
+    compiled = dj.compile(drawn_in_both)
+    for n in (20, 30, 12, 3):
+        dj.manual_seed(n)
+        expected = drawn_in_both(X, n)
+        dj.manual_seed(n)
+        same(expected, compiled(X, n))
+
+
 def test_few_turns_have_versions_of_their_own():
     compiled = dj.compile(steps)
     for n in (20, 30, 16, 2, 1, 0, -3, 40):
