@@ -136,7 +136,7 @@ def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
     values = numbers_in(items)
     if values is None or not -len(values) <= index.value < len(values):
         return None
-    return Scalar(values[index.value], None, ("item", (Constant(values), index)))
+    return Scalar(values[int(index.value)], None, ("item", (Constant(values), index)))
 
 
 def numbers_in(items: Sequence[Value]) -> tuple[int | float, ...] | None:
