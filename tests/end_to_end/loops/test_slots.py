@@ -1,6 +1,7 @@
 """What turns change outside of variables: attributes, items of lists and dicts, global variables,
 and tuples that turns make anew. One loop of the graph, and objects as plain Python leaves them."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,14 @@ class Holder:
 
 class State(NamedTuple):
     """What turns hand on."""
+
+    h: Any
+    steps: Any
+
+
+@dataclass
+class Point:
+    """The same as a dataclass."""
 
     h: Any
     steps: Any
@@ -187,7 +196,7 @@ def until_data_or_a_counter_say_so(o, x, n):
         o.x = new
         o.steps += 1
         o.last = i
-    return o.x
+    return x
 
 
 def a_tuple(o, x, n):
@@ -228,6 +237,55 @@ def a_named_tuple_with_parts_replaced(o, x, n):
         state = state._replace(h=state.h * 0.9 + state.steps[1])
         state = state._replace(steps=(i, state.h))
     return state
+
+
+def a_dataclass(o, x, n):
+    state = Point(x, 0)
+    for _ in range(n):
+        state = Point(state.h * 0.9 + 1, state.steps + 1)
+    return state.h, state.steps
+
+
+def weights_in_a_list(o, x, n):
+    weights = [x, x + 1, x + 2]
+    for _ in range(n):
+        slopes = [w * 2 for w in weights]
+        weights = [w - 0.1 * g for w, g in zip(weights, slopes, strict=True)]
+    return weights
+
+
+def weights_in_dicts(o, x, n):
+    weights = {"w": x, "b": x * 0}
+    means = {k: w * 0 for k, w in weights.items()}
+    for _ in range(n):
+        slopes = {k: w * 2 for k, w in weights.items()}
+        means = {k: 0.9 * means[k] + slopes[k] for k in weights}
+        weights = {k: weights[k] - 0.1 * means[k] for k in weights}
+    return weights, means
+
+
+def a_list_that_is_filled(o, x, n):
+    weights = [x, x]
+    for i in range(n):
+        new = []
+        for w in weights:
+            new.append(w * 0.9 + i)
+        weights = new
+    return weights
+
+
+def lists_in_lists(o, x, n):
+    pairs = [[x, 1], [x + 1, 2]]
+    for _ in range(n):
+        pairs = [[a * 0.9 + k, k] for a, k in pairs]
+    return pairs
+
+
+def objects_in_objects(o, x, n):
+    a = Point(x, Point(x + 1, 0))
+    for i in range(n):
+        a = Point(a.h * 0.9, Point(a.steps.h + i, i))
+    return a.h, a.steps.h, a.steps.steps
 
 
 def a_tuple_that_turns_around(o, x, n):
@@ -292,6 +350,49 @@ def a_truth_that_flips(o, x, n):
     return o.x
 
 
+def a_list_that_another_one_holds(o, x, n):
+    weights, seen = [x, x], []
+    for i in range(n):
+        weights = [w * 0.9 + i for w in weights]
+        seen.append(weights)
+    return weights, seen, n == 0 or seen[-1] is weights
+
+
+def a_list_that_an_object_holds(o, x, n):
+    weights = [x, x]
+    o.pair = weights
+    for i in range(n):
+        weights = [w * 0.9 + i for w in weights]
+        o.pair = weights
+    return weights, o.pair is weights
+
+
+def a_list_that_is_written_later(o, x, n):
+    weights = old = [x, x]
+    for i in range(n):
+        old = weights
+        weights = [w * 0.9 + i for w in weights]
+        old[0] = weights[1]
+    return weights, old, old is weights
+
+
+def a_node_that_holds_itself(o, x, n):
+    node = Point(x, None)
+    for _ in range(n):
+        node = Point(node.h * 0.9, None)
+        node.steps = node
+    return node.h, node.steps is node
+
+
+def a_node_that_stays(o, x, n):
+    node = Point(x, Point(x + 1, None))
+    for _ in range(n):
+        inner = node.steps
+        node = Point(inner.h * 0.9, inner)
+        inner.h = inner.h + 1
+    return node.h, node.steps.h
+
+
 def a_growing_tuple(o, x, n):
     seen = (x,)
     for i in range(n):
@@ -305,12 +406,14 @@ LOOPS = [
     counted_where_the_counter_says, counted_where_data_says, a_truth_that_flips,
     a_dict_that_arms_write,
     until_data_say_so, until_data_or_a_counter_say_so, a_tuple, tuples_within_tuples,
-    tuples_in_a_list, a_named_tuple, a_named_tuple_with_parts_replaced,
+    a_dataclass, weights_in_a_list, weights_in_dicts, a_list_that_is_filled, lists_in_lists,
+    objects_in_objects, tuples_in_a_list, a_named_tuple, a_named_tuple_with_parts_replaced,
     a_tuple_that_turns_around, a_tuple_of_the_best,
 ]  # fmt: skip
 OTHERS = [
     attributes_that_come, an_attribute_that_goes, another_class_in_the_last_turn,
-    a_list_that_is_gone_through, a_growing_tuple,
+    a_list_that_is_gone_through, a_growing_tuple, a_list_that_another_one_holds,
+    a_list_that_an_object_holds, a_list_that_is_written_later, a_node_that_stays,
 ]  # fmt: skip
 
 
@@ -367,6 +470,12 @@ def test_turns_that_change_them_are_one_loop(function: Any) -> None:
 @pytest.mark.parametrize("function", OTHERS, ids=lambda f: f.__name__)
 def test_turns_that_change_more_are_unrolled(function: Any) -> None:
     assert loops_of(function, Holder(), X, 40) == 0
+
+
+def test_a_node_that_holds_itself_is_that_of_plain_python() -> None:
+    compiled = dj.compile(a_node_that_holds_itself)
+    for n in (20, 9):
+        assert_alike(outcome(a_node_that_holds_itself, n), outcome(compiled, n))
 
 
 def test_a_module_that_counts_its_steps_needs_no_version_for_each_count() -> None:
