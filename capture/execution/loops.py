@@ -1063,7 +1063,8 @@ class _Turn(Tried):
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
-        if now.fresh - self._start.locals.keys():
+        bound = {name for name in now.fresh if dict.__contains__(now, name)}
+        if bound - self._start.locals.keys():
             raise Differs  # a turn before had no such variable
         for name in known - now.read:
             if name not in now.fresh:
