@@ -269,6 +269,8 @@ def is_second_view(recorder: "Recorder", value: TensorValue, old: Value) -> bool
     `g = g.detach()`. No gradient passes through it."""
     if not isinstance(old, TensorValue) or (value.cls, old.cls) != (Tensor, Tensor):
         return False
+    if not recorder.heap.has(old.identity):
+        return False  # it was undone since
     contents, other = (recorder.heap[each.identity] for each in (value, old))
     if not contents.memory or contents.memory != other.memory or value.identity == old.identity:
         return False

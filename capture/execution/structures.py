@@ -37,6 +37,8 @@ def _items_of(heap: Heap, value: Value | None) -> dict[Hashable, Value] | None:
 
 
 def _is_container(heap: Heap, value: HeapValue) -> bool:
+    if not heap.has(value.identity):
+        return False  # it was undone since
     if heap.is_adopted(value.identity) or heap.unread(value.identity) is not None:
         return False
     if type(value) is ListValue:
