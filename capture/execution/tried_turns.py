@@ -357,6 +357,7 @@ class Tried:
     def _leave(self, found: Mapping[str, Value]) -> None:
         """The frame is in front of the turn again, with other locals."""
         read = self._frame.locals
+        self._turns.decide = None  # which leads back here: a cycle would keep the machine alive
         self._frame.restore(self._saved)
         found = self._without_slots(found)
         self._frame.locals = dict(found)
