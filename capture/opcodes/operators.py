@@ -29,7 +29,7 @@ from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.keys import build_dict, store_key
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.tensors.assertions import asserts
-from dynajit.capture.python.tensors.counts import negated
+from dynajit.capture.python.tensors.counts import computed_truth, negated
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.text.later import joined, text_of
 from dynajit.capture.python.text.text import converted, format_value
@@ -59,8 +59,10 @@ def to_bool(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`bool(value)`, by which the next instruction may jump."""
     value = frame.pop()
     if frame.body.instructions[frame.index].operation == "UNARY_NOT":
-        frame.push(value)  # which asks for the truth itself
-        return
+        computed = computed_truth(machine, value)
+        if computed is not None:  # nothing but a truth: real code may go on in front of the `not`
+            frame.push(computed)
+            return
     assumed = asserts(machine, frame, value, frame.index)
     frame.push(boolean((yield from truth(machine, value)) if assumed is None else assumed))
 

@@ -182,15 +182,25 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
 
 
-def negated(machine: Machine, value: Value) -> ObjectValue | None:
-    """`not value` of a number that the launch computes, or that differs between the turns of a
+def computed_truth(machine: Machine, value: Value) -> ObjectValue | None:
+    """`bool(value)` of a number that the launch computes, or that differs between the turns of a
     loop, as a truth that it computes; None for all others."""
     if not is_count(value):
-        return compared_in_turn(machine, "==", value, Constant(0))
+        return compared_in_turn(machine, "!=", value, Constant(0))
     held = held_number(machine, value)
     assert held is not None
-    found = TABLE.logical_not(held) if held.dtype is bool_ else TABLE.eq(held, 0)
-    return new_count(machine, machine.recorder.new_tensor(found), bool)
+    if held.dtype is bool_:
+        return value
+    return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
+
+
+def negated(machine: Machine, value: Value) -> ObjectValue | None:
+    """`not value` of the same, likewise."""
+    truth = computed_truth(machine, value)
+    held = None if truth is None else held_number(machine, truth)
+    if held is None:
+        return None
+    return new_count(machine, machine.recorder.new_tensor(TABLE.logical_not(held)), bool)
 
 
 def converted_count(machine: Machine, value: ObjectValue, kind: Any) -> ObjectValue | None:

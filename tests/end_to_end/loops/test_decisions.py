@@ -340,3 +340,25 @@ def test_random_decisions_have_plain_results(seed: int) -> None:
             assert_same(program(X, n), compiled(X, n))
         except AssertionError as error:
             raise AssertionError(f"{text}\n{error}") from None
+
+
+class Falsy:
+    """An object that is false."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    "value",
+    [dj.ones(1), dj.zeros(1), np.zeros(1) > 0, np.float64(0), np.int64(3), Falsy(), [], [0], 0.0],
+)
+def test_not_is_python_s_where_the_graph_ends_there(value: Any) -> None:
+    """Outside of loops: real code asks for the truth before it negates it."""
+
+    def negated(x: Any, value: Any) -> Any:
+        y = x + 1
+        total = value * 1 if isinstance(value, (dj.Tensor, np.ndarray, np.generic)) else value
+        return not total, not (y.sum() < 0), y
+
+    assert_same(negated(X, value), dj.compile(negated)(X, value))
