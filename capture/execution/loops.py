@@ -353,11 +353,6 @@ def _weight(node: Node) -> int:
     return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
-def _is_renewed_list(value: Value, old: Value) -> bool:
-    """Whether a turn has put another list where one was."""
-    return isinstance(value, ListValue) and value.cls is list and isinstance(old, ListValue)
-
-
 def _is_truth(value: Value | None) -> bool:
     """Whether it is True or False in all calls."""
     return isinstance(value, Constant) and type(value.value) is bool
@@ -400,8 +395,6 @@ class _Turn(Tried):
         self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
         #: Locals whose histories end in each turn: `h = cell(x, h.detach())`.
         self._ended: set[str] = set()
-        #: Local -> list that stands for one that the turn before has made.
-        self._lists: dict[str, ListValue] = {}
         self._changed: set[str] = set()
         #: Locals that the turns in front of this one have left alone, and this one changes.
         self._late: set[str] = set()
@@ -538,7 +531,6 @@ class _Turn(Tried):
         self._computed.clear()
         self._numbers.clear()
         self._views.clear()
-        self._lists.clear()
         self._ended.clear()
         self._changed.clear()
         self.hands_leaves_on = False
@@ -581,10 +573,6 @@ class _Turn(Tried):
                 found[name] = scalar
             elif self.hands_numbers_on and is_of_calls(old) and is_of_calls(value):
                 found[name] = self._counted(name, value.python_type)
-            elif is_slot and _is_renewed_list(value, old):
-                unread: Any = Collected(())
-                self._lists[name] = ListValue(self._executor.heap.allocate(unread), list)
-                found[name] = self._lists[name]
             elif _is_truth(old) and _is_truth(value):
                 found[name] = self._counted(name, bool)
             elif is_slot:
@@ -878,8 +866,6 @@ class _Turn(Tried):
     def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
         """Let slots that are not handed on hold something in front of the last turn, which does not
         ask what it is."""
-        for name in self._lists:
-            found[name] = ListValue(self._executor.heap.allocate(()), list)
         for name in self._slots:
             if name in self._tensors and name not in kept:
                 kind: Any = value_in(self._recorder, self._tensors[name][0]).type
@@ -1057,9 +1043,8 @@ class _Turn(Tried):
             is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
-        known = {*self._tensors, *self._numbers, *self._views, *self._twins, *self._lists}
+        known = {*self._tensors, *self._numbers, *self._views, *self._twins}
         self._check_views()
-        self._check_lists()
         for name in self._changed - known:
             if name in now.read or name not in now.fresh:
                 raise Differs  # it is not known in turns that follow
@@ -1085,25 +1070,6 @@ class _Turn(Tried):
             if not is_new or not is_second_view(self._recorder, value, stand):
                 raise Differs
             seen.add(value.identity)
-
-    def _check_lists(self) -> None:
-        """Refuse a turn that asks for a list that the turn before has made, or makes no other one.
-
-        Raises:
-            Differs: it does.
-        """
-        heap, stands = self._recorder.heap, {value.identity for value in self._lists.values()}
-        for name, stand in self._lists.items():
-            value = self._now_in(name)
-            if not isinstance(value, ListValue) or value.python_type is not list:
-                raise Differs
-            is_new = heap.is_made_since(self._mark.heap, value.identity)
-            if not is_new or value.identity in stands:
-                raise Differs
-            if not isinstance(heap[stand.identity], Collected) or heap[stand.identity].appended:
-                raise Differs
-        if stands and (self._is_last_other or reached(self._executor, stands).found):
-            raise Differs
 
     def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
