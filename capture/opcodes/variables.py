@@ -40,7 +40,7 @@ def load_fast_and_clear(machine: Machine, frame: Frame, name: str) -> None:
 def store_fast(machine: Machine, frame: Frame, name: str) -> Steps[None] | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
-    before = dict.get(frame.locals, name)  # no read: see `capture.execution.loops`
+    before = dict.get(frame.locals, name)  # no read: see `capture.execution.tried_turns`
     if value is None:
         frame.locals.pop(name, None)
     else:
