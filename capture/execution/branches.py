@@ -459,8 +459,11 @@ class _Branch:
                 pairs.append((place, a, b))
         pairs += self._pairs_of_slots(first, second)
         self._check_known({name: kept[name] for name in kept if name in live}, stack, pairs)
+        selected: dict[tuple[Any, Any], Value] = {}
         for place, a, b in pairs:
-            made = self._selected(condition, a, b)
+            key = _object_of(a), _object_of(b)  # what either arm leaves in two places is one object
+            made = selected.get(key) or self._selected(condition, a, b)
+            selected[key] = made
             if isinstance(place, str):
                 kept[place] = made
             elif isinstance(place, Slot):
@@ -589,7 +592,8 @@ class _Branch:
         Raises:
             Differs: there is such a value.
         """
-        sides = [[value for pair in pairs for value in _parts(pair[side])] for side in (1, 2)]
+        different = {(_object_of(a), _object_of(b)): (a, b) for _, a, b in pairs}.values()
+        sides = [[value for pair in different for value in _parts(pair[side])] for side in (0, 1)]
         sides = [
             [
                 value
@@ -626,6 +630,11 @@ class _Branch:
                 base = heap[contents.memory].base if contents.memory else tensor
                 if any(self._recorder.existing(entry) is not None for entry in (tensor, base)):
                     raise Differs
+
+
+def _object_of(value: Value) -> Any:
+    """What tells whether two values are one object."""
+    return value.object_id if value.object_id is not None else ("value", id(value))
 
 
 def _is_written(old: Any, now: Any) -> bool:

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 #: Instructions of a turn that is tried.
 MOST_INSTRUCTIONS: Final = 50_000
 
+#: Places outside of variables that turns hand on: each is an input of the body.
+MOST_SLOTS: Final = 256
+
 
 class Differs(Exception):
     """A turn stands for no other; the loop is unrolled."""
@@ -259,7 +262,8 @@ class Tried:
         self._renewed = frozenset(identity for each in own for identity in each)
 
     def _changed_slots(self, mark: int) -> dict[Slot, Value]:
-        """Slots that have changed since a mark and are no variables -> what they held then."""
+        """Slots that have changed since a mark and are no variables -> what they held then; none
+        where they are too many to be handed on."""
         found: dict[Slot, Value] = {}
         heap, known = self._executor.heap, set(self._slots.values())
         for identity, before in heap.written_since(mark).items():
@@ -270,7 +274,7 @@ class Tried:
                 slot = Slot(identity, key)
                 if slot not in known and not is_same(old, now):
                     found[slot] = old
-        return found
+        return found if len(known) + len(found) <= MOST_SLOTS else {}
 
     def _has_gained(self) -> bool:
         """Whether the turn has written attributes for the first time; noted for the next try."""

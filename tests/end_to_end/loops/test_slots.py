@@ -166,6 +166,15 @@ def counted_where_data_says(o, x, n):
     return o.x
 
 
+def one_object_that_an_arm_leaves_twice(o, x, n):
+    best = o.pair = x + 0
+    for i in range(n):
+        y = x * 0.9 + 0.1 * i
+        if y.sum() > best.sum():
+            best = o.pair = y
+    return best, best is o.pair
+
+
 def a_dict_that_arms_write(o, x, n):
     found = {"low": x * 0, "high": x * 0 + 2, "lower": 0}
     for _ in range(n):
@@ -196,7 +205,7 @@ def until_data_or_a_counter_say_so(o, x, n):
         o.x = new
         o.steps += 1
         o.last = i
-    return x
+    return o.x
 
 
 def a_tuple(o, x, n):
@@ -404,7 +413,7 @@ LOOPS = [
     attributes, by_an_argument, one_object_under_two_names, of_a_turn_before, swapped, a_dict,
     a_list, a_global_variable, a_variable_of_a_closure, in_an_inner_loop,
     counted_where_the_counter_says, counted_where_data_says, a_truth_that_flips,
-    a_dict_that_arms_write,
+    a_dict_that_arms_write, one_object_that_an_arm_leaves_twice,
     until_data_say_so, until_data_or_a_counter_say_so, a_tuple, tuples_within_tuples,
     a_dataclass, weights_in_a_list, weights_in_dicts, a_list_that_is_filled, lists_in_lists,
     objects_in_objects, tuples_in_a_list, a_named_tuple, a_named_tuple_with_parts_replaced,
