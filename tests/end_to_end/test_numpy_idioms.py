@@ -51,6 +51,11 @@ np.roll(x, 1, axis=0) | F
 np.pad(x, 1) | F
 np.cumsum(x, axis=0) | F
 np.pad(np.flip(x), 1) | F
+np.round(x, 1) | F
+np.round(x[:, ::-1], -1) | F
+np.round(x[::2], decimals=1) | F
+np.round(x[::2]) | F
+x.T[:, ::-1].round(2) | F
 np.pad(x[::2], 1, mode='edge') | F
 x[:, [2, 0]] | A
 x ** -1.5 | np.abs(V)

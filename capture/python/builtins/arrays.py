@@ -5,7 +5,7 @@ tensors (`dynajit.ops.functions.arrays`), and of what makes tensors of arrays.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType
 from typing import Any, Final, TypeAlias
 
@@ -72,6 +72,7 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.arrays import numpy_keys
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.arrays import shapes
@@ -283,6 +284,8 @@ def _call(
         return permuted(machine, function, args, [*positional], named)
     operands = [*positional, *named.values()]
     rule, order = NEED_ROWS.get(function), None
+    if rule is Order.DIGITS:
+        rule = _order_of_rounded(machine, [*args[1:], *keywords.values()], operands)
     if not args and (rule is Order.COPY or function in WRITERS):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of keywords only")
     if rule is Order.COPY and not lies_in_rows(machine, args[0], positional[0]):
@@ -323,6 +326,25 @@ def _call(
         made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
+
+
+def _order_of_rounded(
+    machine: Machine, digits: Sequence[Value], operands: Sequence[Value]
+) -> Order | None:
+    """How NumPy lays out what it rounds (`PyArray_Round`); None: as it is laid out already.
+
+    Args:
+        digits: how many, if that is given.
+    """
+    array = operands[0] if operands else None
+    is_float = isinstance(array, TensorValue) and (
+        tensor_type(machine, array).dtype.category is Category.FLOATING
+    )
+    if not digits or not is_float:
+        return None
+    if not all(map(is_known, digits)):
+        return Order.NOT_KNOWN
+    return Order.ENDS if any(as_python(machine, digit) for digit in digits) else None
 
 
 def _known_numbers(machine: Machine, value: Value) -> Value:

@@ -542,7 +542,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     return a
 
 
-@stands_for(np.round, np.around, method="round")
+@stands_for(np.round, np.around, method="round", needs_rows=Order.DIGITS)
 def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """Rounded to even."""
     refuse_given("round", out=out)

@@ -37,7 +37,8 @@ class Order(enum.Enum):
     """How NumPy lays out what a function gives of arrays whose dims lie in another order.
 
     `SAME`: as the arrays, if all lie alike. `ALONG`: so, if an axis is given. `ROWS`: row by row.
-    `ENDS`: column by column if the arrays are, else row by row. `COPY`: row by row in one dim,
+    `ENDS`: column by column if the arrays are, else row by row. `DIGITS`: so, if floats are rounded
+    to other than whole numbers, else as the arrays. `COPY`: row by row in one dim,
     which is a view of what lies so. `NOT_KNOWN`: by its own rules.
     """
 
@@ -45,6 +46,7 @@ class Order(enum.Enum):
     ALONG = enum.auto()
     ROWS = enum.auto()
     ENDS = enum.auto()
+    DIGITS = enum.auto()
     COPY = enum.auto()
     NOT_KNOWN = enum.auto()
 
