@@ -13,13 +13,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from dynajit.capture.execution.collected import Appended, NotCollected
+from dynajit.capture.execution.collected import Appended
+from dynajit.capture.execution.keeping_turns import KeepingTurn
 from dynajit.capture.execution.memories import (
     Memories,
     is_second_view,
     view_like,
 )
-from dynajit.capture.execution.shown import NotShown, ShownOfTurn
+from dynajit.capture.execution.shown import ShownOfTurn
 from dynajit.capture.execution.slots import Slot
 from dynajit.capture.execution.structures import (
     is_built_alike,
@@ -33,12 +34,10 @@ from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
     Head,
-    Tried,
     body_of,
     elements_in,
     is_leaf,
     is_like,
-    is_new,
     is_number,
     is_plain,
     is_same,
@@ -69,15 +68,9 @@ from dynajit.capture.tensors.turns import (
     is_of_a_turn,
     numbers_of,
 )
-from dynajit.capture.values.containers import (
-    Collected,
-    ListValue,
-    TupleValue,
-)
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.symint import Number
-from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
 from dynajit.ir.loops import Loop, append
@@ -100,7 +93,7 @@ def _is_truth(value: Value | None) -> bool:
     return isinstance(value, Constant) and type(value.value) is bool
 
 
-class RepeatedTurn(Tried):
+class RepeatedTurn(KeepingTurn):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
     Args:
@@ -120,8 +113,6 @@ class RepeatedTurn(Tried):
     def __init__(
         self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
     ) -> None:
-        #: A list that holds, behind the loop, what differs between turns of what they write out.
-        self._rows = ListValue(executor.heap.allocate(()), list)
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, items
         #: Local -> what it holds in front of the turn, what stands for that.
@@ -482,7 +473,7 @@ class RepeatedTurn(Tried):
         after = self._without_ended(kept, after)
         self._memories.look()
         shown = self._shown()
-        appended = self._appended(kept, shown)
+        appended = self._appended_by(kept, shown)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
@@ -625,34 +616,9 @@ class RepeatedTurn(Tried):
         }
 
     def _followed(self) -> Collection[int]:
-        shown = self._recorder.output_ids[:1]
-        return {*super()._followed(), *self._grown(), *self._memories.carried, *shown}
+        return {*super()._followed(), *self._memories.carried}
 
-    def _shown(self) -> ShownOfTurn | None:
-        """What the turn writes out; None: nothing.
-
-        Raises:
-            Differs: it cannot be told for each turn.
-        """
-        recorder = self._recorder
-        before = recorder.heap.written_since(self._mark.heap).get(recorder.output_ids[0])
-        if before is None:
-            return None
-        try:
-            return ShownOfTurn(self._executor, recorder.output[len(before) :])
-        except NotShown:
-            raise Differs from None
-
-    def _grown(self) -> Mapping[int, ListValue]:
-        """Lists that the turn has appended to, and done nothing else."""
-        heap, turns = self._recorder.heap, self._turns
-        return {
-            identity: target
-            for identity, target in turns.grown.items()
-            if identity not in turns.asked and isinstance(heap[identity], Collected)
-        }
-
-    def _appended(self, kept: Iterable[str], shown: ShownOfTurn | None) -> Appended:
+    def _appended_by(self, kept: Iterable[str], shown: ShownOfTurn | None) -> Appended:
         """What the turn appends to lists.
 
         Args:
@@ -662,67 +628,14 @@ class RepeatedTurn(Tried):
         Raises:
             Differs: it cannot be told for each turn.
         """
-        heap = self._recorder.heap
         stands = {
             self._tensors[name][1].identity: (self._start.locals[name], self._now_in(name))
             for name in kept
         }
-        lists = [(target, heap[key].appended) for key, target in self._grown().items()]
-        if shown is not None:
-            lists.append((self._rows, (TupleValue(tuple(shown.row)),)))
-        if not lists:
-            stands = {}
-        try:
-            return Appended(self._executor, lists, stands, self._is_made_by_turn)
-        except NotCollected:
-            raise Differs from None
+        return self._appended(stands, shown)
 
-    def _is_made_by_turn(self, identity: int) -> bool:
-        """Whether a tensor is new in each turn; False: it is the same one in all turns.
-
-        Raises:
-            Differs: neither.
-        """
-        heap = self._recorder.heap
-        if not heap.is_made_since(self._mark.heap, identity):
-            return False
-        stands = {stand.identity for _, stand in self._tensors.values()}
-        if self._may_be_older(identity, stands):
-            raise Differs
-        value = TensorValue(identity, Tensor)
-        is_own = is_new(self._recorder, value, self._mark, stands)
-        if not is_own or not is_plain(self._recorder, value, True):
-            raise Differs
-        return True
-
-    def _may_be_older(self, identity: int, stands: Collection[int]) -> bool:
-        """Whether a tensor is, in some turns, one that there was before: an arm has left it."""
-        heap = self._recorder.heap
-        return any(
-            left in stands
-            or not heap.is_made_since(self._mark.heap, left)
-            or self._may_be_older(left, stands)
-            for left in self._executor.loops.selected.get(identity, ())
-        )
-
-    def _held_in(
-        self, made: Iterable[TensorValue], handed_on: Iterable[TensorValue]
-    ) -> dict[int, graph.Node]:
-        """Heap id of a tensor that is appended -> what it holds after the turn.
-
-        Raises:
-            Differs: it shares memory with another one, or with what is handed on.
-        """
-        recorder = self._recorder
-        owners: dict[int, int] = {}
-        found: dict[int, graph.Node] = {}
-        for value in (*handed_on, *made):
-            place = recorder.heap[value.identity].memory or value.identity
-            if owners.setdefault(place, value.identity) != value.identity:
-                raise Differs
-        for value in made:
-            found[value.identity] = value_in(recorder, value).node
-        return found
+    def _all_stands(self) -> Collection[int]:
+        return {stand.identity for _, stand in self._tensors.values()}
 
     def _record(
         self,
