@@ -4,7 +4,8 @@ While a turn is captured that stands for others, such a list holds `Collected`: 
 has appended, and reading it is refused. What is appended are tensors and arrays that the turn
 makes, or that it found, numbers that follow the counter, constants, and tuples of these. `Appended`
 says which tensor each of them is in every turn: one that a turn hands on is in the list, in a
-variable of the next turn, and perhaps in one of the turn after it, and stays one object.
+variable of the next turn, and perhaps in one of the turn after it, and stays one object. Where only
+the launch knows how many turns there are, so does it how many items (`counted_lists`).
 """
 
 import weakref
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from dynajit.capture.execution.counted_lists import Chain, CountedList, is_simple
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.counts import handed_on, like
 from dynajit.capture.tensors.rows import Run, new_row
@@ -28,6 +30,7 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ir.loops import Steps
 
 #: Which tensor: (heap id of one that a turn makes, the turn), or the heap id of what stands for one
 #: of before the first turn, or of one that is the same in all turns.
@@ -82,6 +85,7 @@ class Appended:
         self._places = {
             leaf.identity: self._tensor(leaf) for leaf in leaves if isinstance(leaf, HeapValue)
         }
+        self._likes = {leaf.identity: leaf for leaf in leaves if isinstance(leaf, HeapValue)}
         self._refuse_twins([*leaves, *(last for _, last in stands.values())])
         for leaf in leaves:
             if isinstance(leaf, Scalar) and is_of_a_turn(leaf):
@@ -153,6 +157,100 @@ class Appended:
             first = before if is_known else () if before is None else before.appended
             unread = _Unread(self, first, items, facts, is_known=is_known)
             heap.leave_unread(target.identity, unread)
+
+    def place_counted(
+        self,
+        turns: Value,
+        limit: int,
+        stacks: Mapping[int, graph.Value],
+        numbers: Sequence[Any],
+        left: Mapping[int, Value],
+    ) -> None:
+        """Let the lists hold what all turns append, of which the launch knows how many there are.
+
+        Args:
+            turns: how many, as a number that the launch computes.
+            limit: how many there are at most.
+            stacks, numbers, left: see `place`.
+
+        Raises:
+            NotCollected: an item may be one object with something else in a few turns only, or a
+                list has other items that are not known by now.
+        """
+        lasts = self._depths(left)
+        chains = {
+            identity: chain
+            for identity in self._places
+            if (chain := self._chain(identity, stacks, lasts)) is not None
+        }
+        given = {id(scalar): number for scalar, number in zip(self.numbers, numbers, strict=True)}
+        each = {key: _series(number, limit) for key, number in given.items()}
+        heap = self._machine.heap
+        for target, items in self._lists:
+            if heap.unread(target.identity) is not None:
+                raise NotCollected
+            before = heap[target.identity]
+            is_known = isinstance(before, tuple)
+            first = before if is_known else () if before is None else before.appended
+            if isinstance(before, Collected) or not all(map(is_simple, first)):
+                raise NotCollected
+            contents = CountedList(turns, first, items, chains, each, is_known)
+            heap.leave_unread(target.identity, contents)
+
+    def _depths(self, left: Mapping[int, Value]) -> dict[int, dict[int, Value]]:
+        """Heap id of a tensor that a turn makes -> how many turns before the last one it was made
+        -> what holds it behind the loop.
+
+        Args:
+            left: see `place`.
+        """
+        found: dict[int, dict[int, Value]] = {}
+        for identity, value in left.items():
+            made, steps = self._origin(identity)
+            if made in self.made:
+                found.setdefault(made, {})[len(steps)] = value
+        return found
+
+    def _origin(self, identity: int) -> tuple[int, list[Value]]:
+        """What a tensor of a turn is once all turns make it, and what it is before that.
+
+        Raises:
+            NotCollected: turns hand it around.
+        """
+        firsts: list[Value] = []
+        while identity in self._after:
+            if len(firsts) > len(self._after):
+                raise NotCollected
+            firsts.append(self._first[identity])
+            identity = self._after[identity]
+        return identity, firsts
+
+    def _chain(
+        self,
+        identity: int,
+        stacks: Mapping[int, graph.Value],
+        lasts: Mapping[int, Mapping[int, Value]],
+    ) -> Chain | None:
+        """What is over a tensor in all turns; None: the same.
+
+        Args:
+            identity: its heap id.
+            lasts: see `_depths`.
+        """
+        made, firsts = self._origin(self._places[identity])
+        if made not in self.made:
+            if firsts:
+                raise NotCollected
+            return None
+        known = lasts.get(made, {})
+        behind = len(firsts)
+        if behind and any(known):
+            raise NotCollected  # after few turns it is one of the first
+        depths = range(behind, max(known, default=-1) + 1)
+        if any(depth not in known for depth in depths):
+            raise NotCollected
+        found = tuple(known[depth] for depth in depths)
+        return Chain(tuple(firsts), stacks[made], found, self._likes[identity])
 
     def items(self, items: Sequence[Value], facts: "_Facts") -> tuple[Value, ...]:
         """What all turns append to a list."""
@@ -259,6 +357,10 @@ class _Unread:
             return self.appended.item(self.items[place], turn, self.facts)
         return self.behind[position - len(self.before) - self.count * len(self.items)]
 
+    def held(self) -> list[Value]:
+        """See `heap.Unread`: of rows those that somebody has asked for."""
+        return [*self.before, *self.items, *self.behind, *self.facts.known.values()]
+
     def mark(self) -> int:
         """See `heap.Unread`."""
         return len(self.facts.known)
@@ -298,6 +400,13 @@ class _Unread:
         """See `heap.Unread`."""
         behind = (*self.behind, *items)
         return replace(self, behind=behind) if len(behind) <= MOST_ITEMS else None
+
+
+def _series(number: Any, limit: int) -> Sequence[int | float]:
+    """What a number of turns is in each."""
+    if isinstance(number, Steps) and number.step:
+        return range(number.at(0), number.at(limit), number.step)
+    return tuple([number.at(turn) for turn in range(limit)])
 
 
 def append_items(heap: Any, identity: int, items: tuple[Value, ...]) -> None:

@@ -82,9 +82,7 @@ class KeepingTurn(Tried):
         if shown is not None:
             lists.append((self._rows, (TupleValue(tuple(shown.row)),)))
         try:
-            return Appended(
-                self._executor, lists, stands if lists else {}, self._is_made_by_turn
-            )
+            return Appended(self._executor, lists, stands if lists else {}, self._is_made_by_turn)
         except NotCollected:
             raise Differs from None
 

@@ -15,7 +15,7 @@ where no turn runs, Python leaves that very object. Where gradients pass, a laun
 refuses its values: tensors would get a gradient that get none in Python.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,12 +24,13 @@ import numpy as np
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
 from dynajit.capture.execution.branches import join_arms
+from dynajit.capture.execution.collected import Appended, NotCollected
+from dynajit.capture.execution.keeping_turns import KeepingTurn
 from dynajit.capture.execution.series import Series
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
     Reads,
-    Tried,
     body_of,
     is_like,
     is_plain,
@@ -67,10 +68,13 @@ from dynajit.capture.values.containers import IteratorValue, RangeIterator, Tupl
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.records import record
+from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import bool_, int64
+from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_of_one_turn
-from dynajit.ir.loops import Loop, append
+from dynajit.ir.loops import Listed, Loop, Steps, append
 from dynajit.ops import TABLE
 from dynajit.ops.calls.contents import require
 
@@ -88,6 +92,14 @@ ENDLESS: Final = 1 << 40
 
 #: How often the loop of one test is tried in a capture: the first turns of some differ.
 MOST_TRIED: Final = 2
+
+#: Memory for what turns append, in bytes: the C code is given it at once, and touches what it
+#: fills. A launch that needs more refuses its values.
+MOST_KEPT: Final = 1 << 28
+MOST_KEPT_ON_GPU: Final = 1 << 24
+
+#: Turns for which there is room, or they are not kept.
+FEWEST_KEPT: Final = 16
 
 _ORDERS: Final = frozenset({"<", "<=", ">", ">="})
 _ENDS: Final = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
@@ -225,7 +237,48 @@ def _skipped(body: Body, index: int) -> int:
 # the turn
 
 
-class _Test(Tried):
+@record
+class _Known:
+    """What is known of all turns ahead.
+
+    Args:
+        limit: how many there are at most.
+        is_cut: there may be more, but no room for what they append: the launch refuses its values.
+        numbers: those that a turn reads, in every turn.
+        collected: likewise, those that it appends.
+        series: of numbers that are read behind the loop, what they are after each turn.
+    """
+
+    limit: int
+    is_cut: bool
+    numbers: list[Steps | Listed]
+    collected: list[Steps | Listed]
+    series: dict[Path, Series]
+
+    @property
+    def ends(self) -> dict[Path, int | float]:
+        """What those are after the last turn."""
+        return {path: each.end for path, each in self.series.items()}
+
+
+def _most_turns(rows: Sequence[graph.Node]) -> int:
+    """For how many turns there is room to keep what each of them appends.
+
+    Raises:
+        Differs: hardly any.
+    """
+    kinds = [row.type for row in rows]
+    sizes = [kind.dtype.itemsize * numel(kind.shape) for kind in kinds]  # type: ignore[union-attr]
+    if not any(sizes):
+        return ENDLESS
+    is_on_gpu = any(kind.device is not CPU for kind in kinds)  # type: ignore[union-attr]
+    most = (MOST_KEPT_ON_GPU if is_on_gpu else MOST_KEPT) // sum(sizes)
+    if most < FEWEST_KEPT:
+        raise Differs
+    return int(most)
+
+
+class _Test(KeepingTurn):
     """A turn between two tests. Mutable: see `Tried`.
 
     Args:
@@ -554,30 +607,39 @@ class _Test(Tried):
         again = handed_on(self._executor, self._frame.pop())
         assert again is not None
         self._check_effects()
-        self._check_behind()
+        self._check_iterator()
+        seen, depth = self._seen_behind()
         pairs = [(stand, self._elements_after(path)) for path, (_, stand) in self._tensors.items()]
         pairs += [(stand, self._number_after(path)) for path, stand in self._counts.items()]
         after = self._held_after(pairs, [stand for stand, _ in pairs])
         goes_on = self._truth(again)
-        stays = self._stand_in_of_number(int) if self._ends_late else None
+        shown = self._shown()
+        appended = self._appended(self._handed_on(), shown)
+        collected = self._held_in(appended.made.values(), [last for _, last in pairs])
+        rows = [*collected.values()]
+        known = self._known_of_turns(_most_turns(rows), appended.numbers)
+        limit, numbers, series, ends = known.limit, known.numbers, known.series, known.ends
+        if known.is_cut and self._ends_late:
+            raise Differs
+        stays = self._stand_in_of_number(int) if self._ends_late or known.is_cut else None
         if stays is not None:
             after.append(TABLE.cast(goes_on, dtype=int64).node)
-        limit, numbers, series, ends = self._limit_and_numbers()
         taken = self._take()
         stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
         stands += [value_in(self._recorder, stays).node] if stays is not None else []
         inputs = [value.node for _, value in self._turns.taken.values()]
-        outputs = [*after, goes_on.node]
+        outputs = [*after, *rows, goes_on.node]
         body, fixed = body_of(self._builder.name, taken, inputs, stands, outputs)
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins.nodes)
         recorder.heap.restore(self._mark.heap)
+        are_known = self._are_known(seen)
         go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         given += [self._held_in_front(path).node for path in self._counts]
         given += [TABLE.cast(go, dtype=int64).node] if stays is not None else []
-        loop = Loop(body, tuple(numbers), len(stands), tests=True)
-        if any(map(builder.node_needs_gradient, after)):
+        loop = Loop(body, tuple(numbers), len(stands), len(rows), tests=True)
+        if any(map(builder.node_needs_gradient, [*after, *rows])):
             *results, turns = self._differentiable(loop, limit, go, (*given, *fixed), after)
         else:
             with builder.outside_arm():
@@ -586,7 +648,13 @@ class _Test(Tried):
                 go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
                 operands = self._operands((*given, *fixed))
                 *results, turns = append(builder, loop, limit, go, operands)
+        stacks = dict(zip(collected, results[len(after) :], strict=True))
+        del results[len(after) :]
         stayed = results.pop() if stays is not None else None
+        if are_known:
+            self._require_turns(turns, depth)
+        if stayed is not None and known.is_cut:
+            require(TABLE.eq(stayed, 0))
         paths = (*self._tensors, *self._counts)
         ints = {
             stand: result.node
@@ -606,11 +674,54 @@ class _Test(Tried):
             if name not in gone
         }
         self._leave(found)
-        if stayed is not None:
+        lasts = {path: last for path, (_, last) in zip(self._tensors, pairs, strict=False)}
+        self._fill_lists(appended, stacks, turns, known, made, lasts)
+        if shown is not None:
+            recorder.add_output(shown.effect(self._rows))
+        if stayed is not None and self._ends_late:
             self._leave_late(stayed, ends)
             return
         self._frame.index = self._exit[0]
         del self._frame.stack[self._exit[1] :]
+
+    def _all_stands(self) -> Collection[int]:
+        stands = (*(stand for _, stand in self._tensors.values()), *self._counts.values())
+        return {stand.identity for stand in stands}
+
+    def _handed_on(self) -> dict[int, tuple[Value, Value]]:
+        """Heap id of what stands for a tensor -> that tensor, and what is handed on."""
+        return {
+            stand.identity: (self._first(path), self._after(path))
+            for path, (_, stand) in self._tensors.items()
+        }
+
+    def _fill_lists(
+        self,
+        appended: Appended,
+        stacks: Mapping[int, graph.Value],
+        turns: graph.Value,
+        known: "_Known",
+        made: Mapping[Path, Value],
+        lasts: Mapping[Path, TensorValue],
+    ) -> None:
+        """Let lists hold what turns have appended.
+
+        Args:
+            appended: in each turn.
+            stacks: see `Appended.place`.
+            turns: how many there were.
+            made: what variables hold now.
+            lasts: the tensors that were there after the turn that was captured.
+
+        Raises:
+            Differs: nobody can say which objects there are.
+        """
+        count = new_count(self._executor, self._recorder.new_tensor(turns), int)
+        left = {last.identity: made[path] for path, last in lasts.items() if self._is_live(path[0])}
+        try:
+            appended.place_counted(count, known.limit, stacks, known.collected, left)
+        except NotCollected:
+            raise Differs from None
 
     def _differentiable(
         self,
@@ -634,6 +745,8 @@ class _Test(Tried):
         if in_turn or builder.arm is not None or self._ends_late:
             raise Differs
         needs = [*map(builder.node_needs_gradient, after)]
+        if loop.collected:
+            raise Differs
         fixed = map(builder.node_needs_gradient, operands[loop.carried :])
         loop = with_gradients(loop, (*needs, *fixed), after, needs)
         if not is_reach_of_one_turn(loop):
@@ -681,19 +794,22 @@ class _Test(Tried):
             truth = TABLE.logical_not(found) if found.dtype is bool_ else TABLE.eq(found, 0)
         return truth
 
-    def _check_behind(self) -> None:
-        """Refuse what would be another object, or is not known, behind the loop.
+    def _check_iterator(self) -> None:
+        """Refuse a loop whose iterator somebody else may ask for its next item.
 
         Raises:
-            Differs: there is such a thing.
+            Differs: it is one.
         """
         if self._rest is not None:
             iterator = self._start.stack[-1]
             if any(value is iterator for value in self._start.locals.values()):
                 raise Differs
-        shown = self._shown()
-        if not shown:
-            return
+
+    def _are_known(self, seen: Sequence[TensorValue]) -> bool:
+        """Whether somebody else knows tensors that variables hold in front of the loop, or their
+        memory: where no turn runs Python leaves these very objects."""
+        if not seen:
+            return False
         locals_now = self._frame.locals
         names = {path[0] for path in self._tensors} | self._dropped
         self._frame.locals = {
@@ -708,29 +824,49 @@ class _Test(Tried):
             if isinstance(key, int) and heap.has(key) and isinstance(heap[key], TensorContents)
         } - {0}
         own: set[int] = set()
-        for value in shown:
+        for value in seen:
             contents: TensorContents = heap[value.identity]
             place = contents.memory or -value.identity
             if value.identity in others or place in memories or place in own:
-                raise Differs
+                return True
             own.add(place)
             if not self._is_made_here(value):
-                raise Differs
+                return True
+        return False
 
-    def _shown(self) -> list[TensorValue]:
+    def _require_turns(self, turns: graph.Value, depth: int) -> None:
+        """Let a launch refuse its values after which variables hold what they did before it.
+
+        Args:
+            turns: how many there were.
+            depth: what was in front of the loop is gone after as many, and one more.
+
+        Raises:
+            Differs: that may well be, of an inner loop or in an arm.
+        """
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        if in_turn or self._builder.arm is not None:
+            raise Differs
+        require(TABLE.gt(turns, depth))
+
+    def _seen_behind(self) -> tuple[list[TensorValue], int]:
         """The tensors in front of the loop that may be read behind it: those of variables that are,
-        and those that turns hand on to these as they are (`a, b = b, a * 0.5`)."""
+        and those that turns hand on to these as they are (`a, b = b, a * 0.5`); and through how
+        many variables they are handed on at most."""
         stands = {id(stand): path for path, (_, stand) in self._tensors.items()}
-        paths = [
+        live = [
             path
             for path in self._tensors
             if self._is_live(path[0]) and not issubclass(self._first(path).python_type, np.generic)
         ]
-        for path in paths:
-            before = stands.get(id(self._elements_after(path)))
-            if before is not None and before not in paths:
-                paths.append(before)
-        return [self._tensors[path][0] for path in paths]
+        seen, depth = dict.fromkeys(live), 0
+        for path in live:
+            before, steps = stands.get(id(self._elements_after(path))), 0
+            while before is not None and steps < len(stands):
+                seen[before], steps = None, steps + 1
+                before = stands.get(id(self._elements_after(before)))
+            depth = max(depth, steps)
+        return [self._tensors[path][0] for path in seen], depth
 
     def _is_made_here(self, value: TensorValue) -> bool:
         """Whether the captured code has made a tensor and its memory."""
@@ -741,11 +877,13 @@ class _Test(Tried):
         is_new = recorder.existing(value) is None and recorder.existing(base) is None
         return is_new and node.kind is graph.NodeKind.CALL
 
-    def _limit_and_numbers(
-        self,
-    ) -> tuple[int, Sequence[Any], dict[Path, Series], dict[Path, int | float]]:
-        """How many turns there are at most, the numbers of turns, of numbers that are read behind
-        the loop what they are after each turn, and what they are after the last."""
+    def _known_of_turns(self, most: int, collected: Sequence[Scalar]) -> "_Known":
+        """What is known of all turns ahead.
+
+        Args:
+            most: turns whose rows are kept.
+            collected: numbers that turns append.
+        """
         counter = range(ENDLESS) if self._rest is None else self._rest
         carried = {}
         for path, (first, _) in self._numbers.items():
@@ -754,17 +892,22 @@ class _Test(Tried):
                 raise Differs
             carried[repr(path)] = first, after
         limit = self._limit(counter, carried)
+        is_cut, limit = limit > most, min(limit, most)
         shown = [path for path in self._numbers if self._is_live(path[0])]
-        wanted = [scalar for scalar, _ in self._turns.taken.values()]
+        given = [scalar for scalar, _ in self._turns.taken.values()]
         behind = [self._numbers[path][1] for path in shown]
-        relied = self._turns.relied.values()
-        numbers, ends = numbers_of(counter[:limit], carried, [*wanted, *behind, *relied])
-        before = numbers[len(wanted) : len(wanted) + len(behind)]
+        kept = [self._recorder.of_turns_only(scalar) for scalar in collected]
+        wanted = [*given, *behind, *kept]
+        numbers, ends = numbers_of(
+            counter[:limit], carried, [*wanted, *self._turns.relied.values()]
+        )
+        found = iter(numbers)
+        numbers = [next(found) for _ in given]
+        before = [next(found) for _ in behind]
         series = {
             path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
         }
-        last = {path: each.end for path, each in series.items()}
-        return limit, numbers[: len(wanted)], series, last
+        return _Known(limit, is_cut, numbers, [next(found) for _ in kept], series)
 
     def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
         """How many turns there are at most, by what they have asked."""

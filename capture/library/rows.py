@@ -3,6 +3,7 @@
 The end of a region makes thousands of items of one result in place of a result for each. A list
 that holds `Turns` is built of its other items and of what all turns append, turn by turn
 (`spread`); that is made column by column: what one thing that a turn appends is in all of them.
+Where a tensor has ended the loop, `count` says how many turns there were.
 """
 
 import itertools
@@ -18,7 +19,7 @@ TENSORS, ARRAYS, NUMBERS, NUMPY_NUMBERS = "tensors", "arrays", "numbers", "numbe
 
 
 class Rows:
-    """Items, each over a row of a tensor: `tensor`, and of which kind they are."""
+    """Items, each over one of the first `count` rows of a tensor: `tensor`, and of which kind."""
 
 
 class Part:
@@ -27,6 +28,15 @@ class Part:
 
 class Column:
     """What is over a tensor in every turn: `items` and parts."""
+
+
+class Chain:
+    """What is over a tensor in each of `count` turns: `firsts`, then `rows`, and what holds it
+    behind the loop (`lasts`) in the place of the last."""
+
+
+class Numbers:
+    """The first `count` of what a number may be in turns: `numbers`."""
 
 
 class Repeated:
@@ -46,14 +56,15 @@ class Made(list[Any]):
 
 
 @rebuilds(Rows)
-def _rows_of(tensor: Any, kind: str) -> list[Any]:
+def _rows_of(tensor: Any, kind: str, count: int) -> list[Any]:
+    array = tensor.array[:count]
     if kind == TENSORS:
         if tensor.requires_grad:
             return _with_gradients(tensor)
-        return list(wrap_arrays(_copies(tensor.array)))
+        return list(wrap_arrays(_copies(array)))
     if kind == ARRAYS:
-        return _copies(tensor.array)
-    return tensor.array.tolist() if kind == NUMBERS else list(tensor.array)
+        return _copies(array)
+    return array.tolist() if kind == NUMBERS else list(array)
 
 
 def _copies(array: Any) -> list[Any]:
@@ -75,6 +86,21 @@ def _part_of(rows: Sequence[Any], first: int, stop: int) -> Made:
 @rebuilds(Column)
 def _column_of(items: Iterable[Any]) -> list[Any]:
     return spread(items)
+
+
+@rebuilds(Chain)
+def _chain_of(
+    firsts: Sequence[Any], rows: Sequence[Any], lasts: Sequence[Any], count: int
+) -> list[Any]:
+    found = [*firsts, *rows][:count]
+    for place, item in zip(range(count - 1, len(firsts) - 1, -1), lasts, strict=False):
+        found[place] = item
+    return found
+
+
+@rebuilds(Numbers)
+def _numbers_of(numbers: Sequence[Any], count: int) -> list[Any]:
+    return [*numbers[:count]]
 
 
 @rebuilds(Repeated)
@@ -106,6 +132,6 @@ def spread(items: Iterable[Any]) -> list[Any]:
 
 
 __all__ = [
-    "ARRAYS", "NUMBERS", "NUMPY_NUMBERS", "TENSORS", "Column", "Part", "Repeated", "Rows", "Tuples",
-    "Turns", "spread",
+    "ARRAYS", "NUMBERS", "NUMPY_NUMBERS", "TENSORS", "Chain", "Column", "Numbers", "Part",
+    "Repeated", "Rows", "Tuples", "Turns", "spread",
 ]  # fmt: skip

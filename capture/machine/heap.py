@@ -51,7 +51,7 @@ class Unread(Protocol):
         before, behind: items of their own in front of what turns of a loop have appended, and
             behind it.
         items: what a turn appends.
-        count: of turns.
+        count: of turns; None: the launch knows it, and the contents are never made.
     """
 
     @property
@@ -61,14 +61,21 @@ class Unread(Protocol):
     @property
     def behind(self) -> tuple[Any, ...]: ...
     @property
-    def count(self) -> int: ...
+    def count(self) -> int | None: ...
 
     @property
     def most(self) -> int:
         """How many objects `make` allocates at most."""
 
     def make(self) -> Any:
-        """The contents. What was allocated by an earlier call is not allocated again."""
+        """The contents. What was allocated by an earlier call is not allocated again.
+
+        Raises:
+            GraphBreak: nobody knows them.
+        """
+
+    def held(self) -> Any:
+        """The contents, or what they are made of, as far as it is there."""
 
     def mark(self) -> int:
         """A mark for `forget`."""
@@ -218,6 +225,11 @@ class Heap:
         """The contents that an object was left with, where nobody has asked for them."""
         found = self._unread.get(identity)
         return None if found is None else found.contents
+
+    def held(self, identity: int) -> Any:
+        """What an object holds, also where nobody may ask for it."""
+        unread = self.unread(identity)
+        return self[identity] if unread is None else unread.held()
 
     def leave_unread(self, identity: int, contents: Unread) -> None:
         """Replace the contents of an object.

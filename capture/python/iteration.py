@@ -317,7 +317,7 @@ def refuse_numbers(machine: Machine, value: Value) -> None:
         GraphBreak: it is one.
     """
     unread = machine.heap.unread(value.identity) if isinstance(value, ListValue) else None
-    if unread is None or machine.refusals.loops is None:
+    if unread is None or unread.count is None or machine.refusals.loops is None:
         return
     if unread.count * len(unread.items) > MOST_AT_ONCE and any(map(is_count, unread.items)):
         raise GraphBreak(breaks.LIMIT, "going through a long list of numbers that turns have left")

@@ -110,6 +110,7 @@ def _broken(executor: Executor, record: BreakRecord, awaited: Sequence[Awaited |
     if len(executor.frames) > MAX_CHAIN:
         reason = f"a break lies {len(executor.frames)} calls deep: {record.detail}"
         raise SkipFrame(reason, permanent=False)
+    settle_unread(executor)
     waits = [*awaited[: len(executor.frames) - 1], None]
     ends = [
         _inner(frame, waiting, is_last=frame is executor.frames[-1])

@@ -10,16 +10,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.execution.counted_lists import CountedList, is_simple
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.library import rows
 from dynajit.capture.machine.heap import Unread
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.tensors.counts import handed_on, is_count
+from dynajit.capture.python.tensors.counts import is_count
 from dynajit.capture.tensors.rows import Run
 from dynajit.capture.values.containers import HeapValue, TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
-from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values.symbolic import Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.ir import graph
 
 #: Items that are rows of one result: a result for each takes longer to compile, a row to make.
 FEWEST_ROWS: Final = 64
@@ -51,9 +53,13 @@ class _Settled:
 
     def contents(self, unread: Unread) -> Any:
         """Contents of a list; None: it is read, item by item."""
-        if unread.count * len(unread.items) < FEWEST_ROWS:
+        if isinstance(unread, CountedList):
+            columns = TupleValue(tuple(self._counted(unread, item) for item in unread.items))
+            turns = self._new(rows.Turns, columns=columns)
+            return unread.of_items((*unread.before, turns, *unread.behind))
+        if unread.count is None or unread.count * len(unread.items) < FEWEST_ROWS:
             return None
-        if not all(map(self._is_simple, (*unread.before, *unread.behind))):
+        if not all(map(is_simple, (*unread.before, *unread.behind))):
             return None
         columns = self._columns(unread, unread.items)
         if columns is None:
@@ -61,12 +67,22 @@ class _Settled:
         turns = self._new(rows.Turns, columns=columns)
         return unread.of_items((*unread.before, turns, *unread.behind))
 
-    def _is_simple(self, item: Value) -> bool:
-        """Whether an item is no container, which might hold the list."""
+    def _counted(self, unread: CountedList, item: Value) -> Value:
+        """What something that a turn appends is in all turns of which the launch knows how many
+        there are."""
+        turns = unread.turns
         if isinstance(item, TupleValue):
-            return all(map(self._is_simple, item.items))
-        is_literal = isinstance(item, (Constant, Known, Scalar))
-        return is_literal or handed_on(self._machine, item) is not None
+            columns = TupleValue(tuple(self._counted(unread, part) for part in item.items))
+            return self._new(rows.Tuples, columns=columns)
+        numbers = unread.numbers.get(id(item))
+        if numbers is not None:
+            return self._new(rows.Numbers, numbers=Known(numbers), count=turns)
+        chain = unread.chains.get(item.identity) if isinstance(item, HeapValue) else None
+        if chain is None:
+            return self._new(rows.Repeated, item=item, count=turns)
+        firsts, lasts = TupleValue(chain.firsts), TupleValue(chain.lasts)
+        items = self._whole(chain.stack, chain.like, turns)
+        return self._new(rows.Chain, firsts=firsts, rows=items, lasts=lasts, count=turns)
 
     def _columns(self, unread: Unread, items: Iterable[Value]) -> TupleValue | None:
         columns = [self._column(unread, item) for item in items]
@@ -90,13 +106,23 @@ class _Settled:
         return self._new(rows.Repeated, item=item, count=constant(unread.count))
 
     def _part(self, run: Run) -> ObjectValue:
-        whole = self._rows.get(run.stack.node)
-        if whole is None:
-            tensor = self._machine.recorder.new_tensor(run.stack)
-            whole = self._new(rows.Rows, tensor=tensor, kind=constant(_kind_of(run.like)))
-            self._rows[run.stack.node] = whole
+        whole = self._whole(run.stack, run.like, constant(run.stack.shape[0]))
         first, stop = constant(run.first), constant(run.first + run.count)
         return self._new(rows.Part, rows=whole, first=first, stop=stop)
+
+    def _whole(self, stack: graph.Value, like: Value, count: Value) -> ObjectValue:
+        """The rows of a stack.
+
+        Args:
+            like: what is over one of them.
+            count: how many there are.
+        """
+        whole = self._rows.get(stack.node)
+        if whole is None:
+            tensor, kind = self._machine.recorder.new_tensor(stack), constant(_kind_of(like))
+            whole = self._new(rows.Rows, tensor=tensor, kind=kind, count=count)
+            self._rows[stack.node] = whole
+        return whole
 
     def _new(self, form: type, **fields: Value) -> ObjectValue:
         return ObjectValue(self._machine.heap.allocate(ObjectContents(None, fields)), form)

@@ -126,7 +126,7 @@ class Search:
             return
         self._entered.add(identity)
         self._find(identity)
-        work.append(self.heap[identity])
+        work.append(self.heap.held(identity))
 
     def _find(self, key: Any) -> None:
         if self.wanted is None or key in self.wanted:
