@@ -478,7 +478,9 @@ class RepeatedTurn(Tried):
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
-        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        count_of_turns = len(self._items.counter) - 1
+        all_stands = [stand for _, stand in self._tensors.values()]
+        after = self._held_after(pairs, all_stands, count_of_turns, may_stay=True)
         after = self._without_ended(kept, after)
         self._memories.look()
         shown = self._shown()
@@ -522,9 +524,11 @@ class RepeatedTurn(Tried):
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(ends[name]) for name in ends.keys() - drawn.keys()}
+        staying = self._staying(kept, pairs, len(counter))
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
-            left[last.identity] = found[name] = self._result(name, result)
+            found[name] = staying[name] if name in staying else self._result(name, result)
+            left[last.identity] = found[name]
         for name, (first, _) in self._views.items():
             found[name] = view_like(self._recorder, first)
         self._fill_unread(found, kept)
@@ -604,6 +608,32 @@ class RepeatedTurn(Tried):
         if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
+
+    def _staying(
+        self,
+        kept: Sequence[str],
+        pairs: Sequence[tuple[TensorValue, TensorValue]],
+        turns: int,
+    ) -> dict[str, Value]:
+        """Variables whose objects turns hand on in a ring (`a, b = b, a`), with what each of them
+        holds behind so many turns: an object that was there in front of them."""
+        names = {stand.identity: name for name, (stand, _) in zip(kept, pairs, strict=True)}
+        sources_of = {
+            name: names.get(after.identity) for name, (_, after) in zip(kept, pairs, strict=True)
+        }
+        found: dict[str, Value] = {}
+        for name in kept:
+            path, further = [name], sources_of[name]
+            while further is not None and further not in path:
+                path.append(further)
+                further = sources_of[further]
+            if further is None:
+                continue  # a turn has made it
+            first = path.index(further)
+            is_on_path = turns < len(path)
+            place = turns if is_on_path else first + (turns - first) % (len(path) - first)
+            found[name] = self._start.locals[path[place]]
+        return found
 
     def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
         """Let slots that are not handed on hold something in front of the last turn, which does not
