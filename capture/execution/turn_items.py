@@ -49,6 +49,43 @@ class Items:
     stop: Scalar | None = None
 
 
+@record(eq=False)
+class Periods:
+    """Items of so many turns at a time.
+
+    Args:
+        each: the items.
+        length: how many turns are one.
+    """
+
+    each: Items
+    length: int
+
+    @property
+    def counter(self) -> range:
+        """Of the first item of each period; items behind the last whole one are left out."""
+        every = self.each.counter
+        whole = len(every) // self.length * self.length
+        return every[: whole : self.length]
+
+    @property
+    def with_rest(self) -> range:
+        """Likewise, with one for what is left."""
+        return self.each.counter[:: self.length]
+
+    def item(self, first: Scalar, place: int) -> Value:
+        """An item of a period.
+
+        Args:
+            first: the counter of its first item.
+        """
+        return self.each.item(_of_steps(first, place * self.each.counter.step, 1))
+
+    def skip(self, count: int) -> None:
+        """Let the iterator go on by so many periods."""
+        self.each.skip(count * self.length)
+
+
 def items_left(machine: Machine, iterator: Value) -> int | None:
     """How many items an iterator has left; None where it is of another kind."""
     if not isinstance(iterator, IteratorValue):
@@ -218,4 +255,4 @@ def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
     return (held, index) if type(index) is int else None
 
 
-__all__ = ["Items", "items_left", "items_of"]
+__all__ = ["Items", "Periods", "items_left", "items_of"]
