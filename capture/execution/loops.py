@@ -324,11 +324,13 @@ class Watcher:
         Returns:
             None: the items are others in each turn.
         """
+        mark = executor.recorder.mark()
         items = items_of(executor, found.iterator)
         if items is None:
             return None
         turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count)
-        self.attempt(turn, turn.make)
+        if not self.attempt(turn, turn.make):
+            executor.recorder.restore(mark)
         return turn
 
 
