@@ -62,8 +62,9 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.tensors.left_out import is_of_numbers
+from dynajit.capture.tensors.turns import settled_truth
 from dynajit.capture.values.containers import IteratorValue, TupleValue
-from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
+from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
@@ -99,6 +100,11 @@ def _tested_at(executor: "Executor", frame: Frame) -> TensorValue | None:
     """The tensor that a jump in front of the frame tests; None: there is none, it holds a number
     that is known, or the arms were tried in vain before."""
     if not frame.stack or jump_at(frame.body, frame.index) is None:
+        return None
+    settled = settled_truth(executor.recorder.turns, frame, frame.stack[-1])
+    if settled is not None:
+        frame.pop()
+        frame.push(constant(settled))
         return None
     found = compared_in_turn(executor, "!=", frame.stack[-1], Constant(0)) or frame.stack[-1]
     tested = handed_on(executor, found)

@@ -4,7 +4,7 @@ ends by a test (`repeated_turns` for all else).
 
 from typing import TYPE_CHECKING
 
-from dynajit.capture.execution.repeated_turns import RepeatedTurn
+from dynajit.capture.execution.repeated_turns import SETTLED, RepeatedTurn
 from dynajit.capture.execution.tried_turns import (
     Differs,
     Head,
@@ -77,7 +77,7 @@ class CountedTurn(RepeatedTurn):
         kept = self._kept()
         self._refuse_views(kept)
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
-        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()], SETTLED)
         after = self._without_ended(kept, after)
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         goes_on = TABLE.lt(self._as_tensor(self._executor, counter), self._bound)

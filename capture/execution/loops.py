@@ -19,8 +19,10 @@ needs a gradient in front of a turn does so after it.
 `counted_turns` for any number of turns.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
@@ -29,7 +31,7 @@ from dynajit.capture.execution.counted_turns import CountedTurn
 from dynajit.capture.execution.memories import (
     NotCarried,
 )
-from dynajit.capture.execution.repeated_turns import RepeatedTurn
+from dynajit.capture.execution.repeated_turns import MOST_ALIKE, RepeatedTurn
 from dynajit.capture.execution.tried_turns import (
     Differs,
     Head,
@@ -73,6 +75,11 @@ PEELED: Final = 2
 #: How often a turn of one loop is tried: the first turns of some loops differ from all others.
 MOST_TRIED: Final = 2
 
+#: How often several turns of one loop are tried as one, and how many times as many turns there are
+#: at least: as many are captured as they come.
+MOST_TRIED_PERIODS: Final = 3
+FEWEST_PERIODS: Final = 4
+
 
 @record
 class Watched:
@@ -86,6 +93,10 @@ class Watched:
         tried: how many turns were tried.
         nodes: of the graph, in front of its last turn.
         is_loop: most of its turns have become a loop of the graph.
+        period: after how many turns decisions by its counter come out alike, as far as known.
+        next_period: the turn with which so many turns are tried as one: all kinds of turns have
+            been there.
+        tried_periods: how often so many turns were tried as one.
     """
 
     frame: Frame
@@ -95,6 +106,22 @@ class Watched:
     tried: int
     nodes: int
     is_loop: bool = False
+    period: int = 1
+    next_period: int = 0
+    tried_periods: int = 0
+
+    @property
+    def may_be_periodic(self) -> bool:
+        """Whether several turns will be tried as one, if there are enough."""
+        return self.period > 1 and self.tried_periods < MOST_TRIED_PERIODS
+
+    @property
+    def may_become_loop(self) -> bool:
+        """Whether turns that begin may still stand for those that follow, as far as their number
+        says."""
+        if self.is_loop or self.turns <= PEELED + MOST_TRIED:
+            return True
+        return self.may_be_periodic and self.turns <= self.next_period
 
 
 class Attempt(Protocol):
@@ -153,11 +180,19 @@ class Watcher:
         the graph, or may become one."""
         running = {id(frame): frame for frame in frames}
         return any(
-            (watched.is_loop or watched.turns <= PEELED + MOST_TRIED)
+            watched.may_become_loop
             and running.get(identity) is watched.frame
             and any(value is watched.iterator for value in watched.frame.stack)
             for (identity, _), watched in self._watched.items()
         )
+
+    def is_open(self, frame: Frame, index: int) -> bool:
+        """Whether the loop at a place may become one of the graph later, as it decides alike after
+        some turns."""
+        watched = self._watched.get((id(frame), index))
+        if watched is None or watched.frame is not frame:
+            return False
+        return watched.may_be_periodic and watched.turns <= watched.next_period
 
     def ask(self, frames: Sequence[Frame], is_of_array: bool) -> bool:
         """Whether a number that some frames ask of a tensor may be one that the launch computes.
@@ -223,53 +258,97 @@ class Watcher:
             if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
-        heads = (*found.heads, Head.of(executor, frame))[-PEELED:]
-        tried, is_loop = found.tried, found.is_loop
-        if (
-            found.turns >= PEELED
-            and tried < MOST_TRIED
-            and left >= FEWEST_TURNS - PEELED
-            and may_try(executor, frame)
-        ):
-            pays = _pays(executor.recorder.builder.nodes[found.nodes :], left)
-            tried += self._try(executor, frame, iterator, found.heads[-1], pays)
-            is_loop = items_left(executor, iterator) != left
-        nodes = len(executor.recorder.builder.nodes)
-        self._watched[key] = Watched(frame, iterator, heads, found.turns + 1, tried, nodes, is_loop)
+        if found.turns >= PEELED and may_try(executor, frame):
+            found = self._tried(executor, found, left)
+        is_loop = found.is_loop or items_left(executor, iterator) != left
+        self._watched[key] = replace(
+            found,
+            heads=(*found.heads, Head.of(executor, frame))[-max(PEELED, found.period) :],
+            turns=found.turns + 1,
+            nodes=len(executor.recorder.builder.nodes),
+            is_loop=is_loop,
+        )
+
+    def _tried(self, executor: "Executor", found: Watched, left: int) -> Watched:
+        """Try the turn that begins, or several turns as one.
+
+        Args:
+            left: how many there are.
+        """
+        pays = _pays(executor.recorder.builder.nodes[found.nodes :], left)
+        if found.tried < MOST_TRIED and left >= FEWEST_TURNS - PEELED:
+            is_tried, turn = self._try(executor, found, pays)
+            return _with_period(replace(found, tried=found.tried + is_tried), turn)
+        if not found.may_be_periodic or found.turns < found.next_period or not pays:
+            return found
+        if len(found.heads) < found.period or left < FEWEST_PERIODS * found.period:
+            return found
+        turn = self._try_turns(executor, found, found.heads[-found.period], found.period)
+        following, count = found.turns + found.period - 1, found.tried_periods + 1
+        return _with_period(replace(found, next_period=following, tried_periods=count), turn)
 
     def _try(
-        self,
-        executor: "Executor",
-        frame: Frame,
-        iterator: IteratorValue,
-        before: Head,
-        pays: bool,
-    ) -> bool:
+        self, executor: "Executor", found: Watched, pays: bool
+    ) -> tuple[bool, RepeatedTurn | None]:
         """Try a turn that stands for all others.
 
         Args:
-            before: the state in front of the turn before.
             pays: a loop with a known number of turns pays; one version for all numbers always does.
 
         Returns:
-            Whether it was tried.
+            Whether it was tried; the turn, if the number of turns is known.
         """
+        frame, iterator = found.frame, found.iterator
         if isinstance(executor.heap[iterator.identity], RangeIterator):
             items = items_of(executor, iterator)
             if items is not None and items.stop is not None:
                 mark = executor.recorder.mark()
+                before = found.heads[-1]
                 counted = CountedTurn(executor, frame, before, items, self.number())
                 if self.attempt(counted, counted.make):
-                    return True
+                    return True, None
                 executor.recorder.restore(mark)
                 settled_range(executor, iterator)
         if not pays:
-            return False
-        items = items_of(executor, iterator)
-        if items is not None:
-            turn = RepeatedTurn(executor, frame, before, items, self.number())
-            self.attempt(turn, turn.make)
-        return True
+            return False, None
+        return True, self._try_turns(executor, found, found.heads[-1], 1)
+
+    def _try_turns(
+        self, executor: "Executor", found: Watched, before: Head, count: int
+    ) -> RepeatedTurn | None:
+        """Try so many turns as one that stands for all others.
+
+        Args:
+            before: the state in front of as many turns before.
+
+        Returns:
+            None: the items are others in each turn.
+        """
+        mark = executor.recorder.mark()
+        items = items_of(executor, found.iterator)
+        if items is None:
+            return None
+        turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count)
+        if not self.attempt(turn, turn.make):
+            executor.recorder.restore(mark)
+        return turn
+
+
+def _with_period(found: Watched, turn: RepeatedTurn | None) -> Watched:
+    """What is known of a loop after a turn was tried.
+
+    Args:
+        turn: it; None: it says nothing.
+    """
+    period = math.lcm(found.period, turn.alike) if turn is not None else found.period
+    if turn is None or period == found.period:
+        return found
+    if period > MOST_ALIKE:
+        return replace(found, period=1)
+    first = found.turns + turn.rare + 1  # where a period begins
+    return replace(
+        found, period=period, next_period=first + max(0, -((first - period - 1) // period)) * period
+    )
 
 
 def _pays(turn: Sequence[Node], left: int) -> bool:

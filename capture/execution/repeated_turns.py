@@ -3,11 +3,13 @@
 The turn is captured with stand-ins for what turns change: tensors that they hand on, numbers that
 follow the counter (found for all turns ahead, `capture.tensors.turns`) or that the launch computes,
 places outside of variables (`slots`), parts of what turns make anew (`structures`), memory
-(`memories`). What it appends (`collected`) and writes out (`shown`) is kept for every turn.
+(`memories`). Where decisions by counters come again after some turns, so many turns are captured as
+one. What it appends (`collected`) and writes out (`shown`) is kept for every turn.
 Contract: `make` puts a loop in the place of the turns, or raises and stands for none; when `loops`
 tries one is told there.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -47,7 +49,7 @@ from dynajit.capture.execution.tried_turns import (
     with_gradients,
     with_slots,
 )
-from dynajit.capture.execution.turn_items import Items
+from dynajit.capture.execution.turn_items import Items, Periods
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.objects.watching import reached
@@ -66,7 +68,12 @@ from dynajit.capture.tensors.turns import (
     always,
     blocks_after,
     is_of_a_turn,
+    names_in,
     numbers_of,
+    period_of,
+    place_of_rare,
+    step_of,
+    truths,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -83,6 +90,9 @@ if TYPE_CHECKING:
 #: Turns after which gradients of a loop with any number of turns reach whatever they may reach;
 #: fewer than such a loop ever has.
 SETTLED: Final = 8
+
+#: After how many turns decisions by counters come out alike, at most: so many turns are captured.
+MOST_ALIKE: Final = 16
 
 #: How often a turn is captured, until what it changes is known.
 MOST_ROUNDS: Final = 4
@@ -101,6 +111,13 @@ class RepeatedTurn(KeepingTurn):
         before: the state in front of the turn before.
         items: what the loop gives in the turns that are left.
         number: of the loop.
+        period: how many turns of the program it is: as many as decide alike by their counter when
+            they are gone through again.
+
+    Attributes:
+        alike: after how many turns the comparisons that were met come out alike, as far as known.
+        rare: how many turns behind this one the last of these has the answer that is rare: what
+            adds up over turns ends there, mostly.
     """
 
     differentiable = True
@@ -111,10 +128,19 @@ class RepeatedTurn(KeepingTurn):
     hands_numbers_on = True
 
     def __init__(
-        self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
+        self,
+        executor: "Executor",
+        frame: Frame,
+        before: Head,
+        items: Items,
+        number: int,
+        period: int = 1,
     ) -> None:
         super().__init__(executor, frame, number)
-        self._before, self._items = before.frame, items
+        self._before, self._items = before.frame, Periods(items, period)
+        self.alike, self.rare = period, 0
+        #: Locals with ints that are taken to go up by so much in each turn.
+        self._assumed: dict[str, int] = {}
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         #: The last turn goes another way, and may read whatever the turn before has left.
@@ -168,7 +194,7 @@ class RepeatedTurn(KeepingTurn):
         Returns:
             Their names.
         """
-        own = [slot for slot in slots if slot.identity not in self._items.lists]
+        own = [slot for slot in slots if slot.identity not in self._items.each.lists]
         named = self._named(own)
         self._follow(named)
         old = {name: slots[slot] for name, slot in named.items()}
@@ -265,6 +291,7 @@ class RepeatedTurn(KeepingTurn):
         self._numbers.clear()
         self._views.clear()
         self._ended.clear()
+        self._assumed.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -368,19 +395,65 @@ class RepeatedTurn(KeepingTurn):
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison that is the same in all turns that the loop will have: those
         of its first and its last turn are captured as they come."""
-        counter = self._items.counter
-        answer = always(counter[:-1], self._number, symbol, a, b)
+        counter, count = self._items.with_rest, len(self._items.counter) - 1
+        answer = always(counter[:count], self._number, symbol, a, b)
         if answer is None:
-            return None
-        if always(counter[-1:], self._number, symbol, a, b) is not answer:
+            answer = self._settled(symbol, a, b)
+        elif always(counter[count:], self._number, symbol, a, b) is not answer:
             self._is_last_other = True
-        for value in (a, b):
-            self._recorder.use(value)
+        if answer is not None:
+            for value in (a, b):
+                self._recorder.use(value)
         return answer
+
+    def _settled(self, symbol: str, a: Value, b: Value) -> bool | None:
+        """Likewise, found by computing it for every turn; after how many turns it comes out alike
+        is noted where it does not."""
+        if not isinstance(a, (Constant, Scalar)) or not isinstance(b, (Constant, Scalar)):
+            return None
+        asked = self._recorder.of_turns_only(Scalar(True, None, (symbol, (a, b))))
+        counter, count = self._items.with_rest, len(self._items.counter) - 1
+        steps = self._int_steps()
+        carried = {
+            name: range(first, first + step * len(counter), step)
+            for name, (first, step) in steps.items()
+        }
+        answers = truths(counter, self._number, carried, asked)
+        if answers is None:
+            return None
+        assumed = {name: steps[name][1] for name in names_in(asked) & steps.keys()}
+        if len(set(answers[:count])) > 1:
+            period = period_of(answers[:count], MOST_ALIKE) or 1
+            self.alike = math.lcm(self.alike, self._items.length * period)
+            self.rare = place_of_rare(answers[:period]) * self._items.length
+            return None
+        self._assumed |= assumed
+        self._is_last_other = self._is_last_other or len(set(answers)) > 1
+        return answers[0]
+
+    def _int_steps(self) -> dict[str, tuple[int, int]]:
+        """Locals with ints -> what they hold in front of the turn, and by how much they differ from
+        what was there in front of the turn before."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, (first, _) in self._numbers.items():
+            old = self._before.locals.get(name)
+            if isinstance(first, int) and isinstance(old, Constant) and first != old.value:
+                found[name] = first, first - old.value
+        return found
+
+    def _check_assumed(self, after_turn: Mapping[str, tuple[int | float, Any]]) -> None:
+        """Refuse a turn in which an int does not go up as it was taken to.
+
+        Raises:
+            Differs: it goes up by something else.
+        """
+        for name, step in self._assumed.items():
+            if name not in after_turn or step_of(name, after_turn[name]) != step:
+                raise Differs
 
     def _capture(self) -> None:
         """Run the turn."""
-        executor, frame = self._executor, self._frame
+        frame = self._frame
         same = all(a is b for a, b in zip(self._before.stack, self._start.stack, strict=False))
         if not same or len(self._before.stack) != len(self._start.stack):
             raise Differs
@@ -391,18 +464,52 @@ class RepeatedTurn(KeepingTurn):
         self._memories.begin()
         self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
-        self._turns.asked.update(self._items.lists)
-        self._turns.decide = self._decide if self._items.stop is None else None
-        frame.push(self._items.item(counter))
-        frame.index += 1
-        for _ in range(MOST_INSTRUCTIONS):
+        self._turns.asked.update(self._items.each.lists)
+        self._turns.decide = self._decide if self._items.each.stop is None else None
+        self._turns.settles_truths = self._turns.decide is not None
+        left = MOST_INSTRUCTIONS
+        for place in range(self._items.length):
+            self._check_stack()
+            frame.push(self._items.item(counter, place))
+            frame.index += 1
+            left = self._run_to_head(left)
+        self._look_into_slots()
+        if self._is_last_other:
+            self._now.read.update(filter(self._may_be_read, self._start.locals))
+
+    def _may_be_read(self, name: str) -> bool:
+        """Whether some turn may ask what something among the locals held in front of it."""
+        return root_of(name) in self._slots or self._is_live(name)
+
+    def _run_to_head(self, left: int) -> int:
+        """Run until the frame is at the loop's head again.
+
+        Args:
+            left: instructions that there may be.
+
+        Returns:
+            How many are left.
+
+        Raises:
+            Differs: there are more.
+        """
+        executor, frame = self._executor, self._frame
+        while left:
+            left -= 1
             executor.run_one()
             if len(executor.frames) == self.depth and frame.index == self._start.index:
-                self._look_into_slots()
-                if self._is_last_other:
-                    self._now.read.update(self._start.locals)
-                return
+                return left
         raise Differs
+
+    def _check_stack(self) -> None:
+        """Refuse a turn that leaves something else on the stack than it found there.
+
+        Raises:
+            Differs: it does.
+        """
+        now, before = self._frame.stack, self._start.stack
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+            raise Differs
 
     def _begin_draws(self) -> None:
         """The turn counts the blocks of random numbers that it reserves from 0 on."""
@@ -469,7 +576,9 @@ class RepeatedTurn(KeepingTurn):
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
-        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        count_of_turns = len(self._items.counter) - 1
+        all_stands = [stand for _, stand in self._tensors.values()]
+        after = self._held_after(pairs, all_stands, count_of_turns, may_stay=True)
         after = self._without_ended(kept, after)
         self._memories.look()
         shown = self._shown()
@@ -479,9 +588,11 @@ class RepeatedTurn(KeepingTurn):
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
         drawn = blocks_after(self._turns, self._recorder.random_blocks)
+        numbers_after = self._numbers_after()
+        self._check_assumed(numbers_after)
         numbers, ends = numbers_of(
             counter,
-            {**self._numbers_after(), **drawn},
+            {**numbers_after, **drawn},
             [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
         )
         self._end_draws(len(counter))
@@ -513,9 +624,11 @@ class RepeatedTurn(KeepingTurn):
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(ends[name]) for name in ends.keys() - drawn.keys()}
+        staying = self._staying(kept, pairs, len(counter))
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
-            left[last.identity] = found[name] = self._result(name, result)
+            found[name] = staying[name] if name in staying else self._result(name, result)
+            left[last.identity] = found[name]
         for name, (first, _) in self._views.items():
             found[name] = view_like(self._recorder, first)
         self._fill_unread(found, kept)
@@ -595,6 +708,32 @@ class RepeatedTurn(KeepingTurn):
         if isinstance(first, TensorValue) and is_leaf(self._recorder, first):
             make_leaf(self._recorder, made)
         return like(self._executor, first, made)
+
+    def _staying(
+        self,
+        kept: Sequence[str],
+        pairs: Sequence[tuple[TensorValue, TensorValue]],
+        turns: int,
+    ) -> dict[str, Value]:
+        """Variables whose objects turns hand on in a ring (`a, b = b, a`), with what each of them
+        holds behind so many turns: an object that was there in front of them."""
+        names = {stand.identity: name for name, (stand, _) in zip(kept, pairs, strict=True)}
+        sources_of = {
+            name: names.get(after.identity) for name, (_, after) in zip(kept, pairs, strict=True)
+        }
+        found: dict[str, Value] = {}
+        for name in kept:
+            path, further = [name], sources_of[name]
+            while further is not None and further not in path:
+                path.append(further)
+                further = sources_of[further]
+            if further is None:
+                continue  # a turn has made it
+            first = path.index(further)
+            is_on_path = turns < len(path)
+            place = turns if is_on_path else first + (turns - first) % (len(path) - first)
+            found[name] = self._start.locals[path[place]]
+        return found
 
     def _fill_unread(self, found: dict[str, Value], kept: Collection[str]) -> None:
         """Let slots that are not handed on hold something in front of the last turn, which does not

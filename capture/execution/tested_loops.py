@@ -10,9 +10,10 @@ A range that may be over later in a turn limits the loop as well; behind it the 
 
 Behind the loop a number that depends on how many turns ran is one that the launch computes
 (`series`). A variable of which nobody knows whether a turn ran that sets it is refused if anything
-may read it. What is read behind the loop must be a tensor that nobody else has before it:
-where no turn runs, Python leaves that very object. Where gradients pass, a launch without a turn
-refuses its values: tensors would get a gradient that get none in Python.
+may read it. Where no turn runs, Python leaves the very tensors that variables held in front of the
+loop: if somebody else has them, a launch without a turn refuses its values; so it does where
+gradients pass: tensors would get a gradient that get none in Python. What turns append and write
+out is kept for as many turns as there is room for (`counted_lists`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

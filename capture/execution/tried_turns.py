@@ -425,13 +425,20 @@ class Tried:
         return cells | self._renewed
 
     def _held_after(
-        self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
+        self,
+        pairs: Sequence[tuple[TensorValue, TensorValue]],
+        all_stands: Iterable[TensorValue],
+        fewest: int = 2,
+        *,
+        may_stay: bool = False,
     ) -> list[graph.Node]:
         """What carried tensors hold after the turn.
 
         Args:
             pairs: of each what stands for it in front of the turn, and what is there after it.
             all_stands: everything that stands for something.
+            fewest: turns after which each is one that a turn has made (`a, b, c = b, c, new`).
+            may_stay: some never are (`a, b = b, a`).
 
         Raises:
             Differs: they are of other types, or share memory with what others hold.
@@ -442,12 +449,11 @@ class Tried:
             memory = heap[identity].memory
             if memory and heap[memory].version:
                 raise Differs  # what the turn before has made may be known elsewhere
-        renewed = {stand.identity for stand, after in pairs if after.identity not in stands}
+        followed = {stand.identity: after.identity for stand, after in pairs}
         found: list[graph.Node] = []
         seen: set[int] = set()
         for stand, after in pairs:
-            if after.identity in stands and after.identity not in renewed:
-                raise Differs
+            _check_ends(stand.identity, followed, stands, fewest, may_stay=may_stay)
             if after.identity not in stands and not is_new(recorder, after, self._mark, stands):
                 raise Differs
             place = heap[after.identity].memory or after.identity
@@ -522,6 +528,38 @@ class Tried:
 
 # ---------------------------------------------------------------------------------------------
 # values
+
+
+def _check_ends(
+    identity: int,
+    followed: Mapping[int, int],
+    stands: Collection[int],
+    fewest: int,
+    *,
+    may_stay: bool,
+) -> None:
+    """Refuse what turns hand on that was there in front of them.
+
+    Args:
+        identity: what stands for it in front of a turn.
+        followed: what stands for something -> what a turn leaves in its place.
+        stands: everything that stands for something.
+        fewest: turns after which nothing is there that was there in front of them.
+        may_stay: but for what turns hand on in a ring.
+
+    Raises:
+        Differs: it is there.
+    """
+    seen: set[int] = set()
+    while identity in followed:
+        if identity in seen:
+            if may_stay:
+                return
+            raise Differs
+        seen.add(identity)
+        identity = followed[identity]
+    if identity in stands or len(seen) > fewest:
+        raise Differs
 
 
 def nodes_of(values: Iterable[graph.Value]) -> list[graph.Node]:

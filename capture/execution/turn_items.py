@@ -1,5 +1,5 @@
-"""What a `for` gives in each turn, where it follows the counter: ranges, rows of a tensor, and
-`enumerate` and `zip` of such.
+"""What a `for` gives in each turn, where it follows the counter: ranges, rows of a tensor,
+numbers, and `enumerate` and `zip` of such.
 
 `items_left` counts what an iterator has left, where that is known. `items_of` says what it gives in
 the turn of a run-time number, and lets it go on by many items; None where the items are others.
@@ -8,13 +8,20 @@ the turn of a run-time number, and lets it go on by many items; None where the i
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
-from dynajit.capture.python.tensors.counts import place_in_turn
+from dynajit.capture.python.tensors.counts import (
+    LARGEST_OF_CALLS,
+    held_number_of_calls,
+    is_of_calls,
+    new_count,
+    place_in_turn,
+)
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.turns import item_in_turn, numbers_in
+from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn, numbers_in
 from dynajit.capture.values.containers import (
     EnumerateIterator,
     IteratorValue,
@@ -27,7 +34,13 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.records import record
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import int64
 from dynajit.ops import TABLE
+
+#: Numbers that are known when the code runs, in a list or a tuple that a loop goes through: each is
+#: an input of the graph.
+MOST_OF_CALLS: Final = 256
 
 
 @record(eq=False)
@@ -47,6 +60,43 @@ class Items:
     skip: Callable[[int], None]
     lists: tuple[int, ...] = ()
     stop: Scalar | None = None
+
+
+@record(eq=False)
+class Periods:
+    """Items of so many turns at a time.
+
+    Args:
+        each: the items.
+        length: how many turns are one.
+    """
+
+    each: Items
+    length: int
+
+    @property
+    def counter(self) -> range:
+        """Of the first item of each period; items behind the last whole one are left out."""
+        every = self.each.counter
+        whole = len(every) // self.length * self.length
+        return every[: whole : self.length]
+
+    @property
+    def with_rest(self) -> range:
+        """Likewise, with one for what is left."""
+        return self.each.counter[:: self.length]
+
+    def item(self, first: Scalar, place: int) -> Value:
+        """An item of a period.
+
+        Args:
+            first: the counter of its first item.
+        """
+        return self.each.item(_of_steps(first, place * self.each.counter.step, 1))
+
+    def skip(self, count: int) -> None:
+        """Let the iterator go on by so many periods."""
+        self.each.skip(count * self.length)
 
 
 def items_left(machine: Machine, iterator: Value) -> int | None:
@@ -167,6 +217,8 @@ def _of_sequence(
     items = sequence[state.position : (last if last >= 0 else None) : way]
     if numbers_in(items) is not None:
         return Items(range(count), functools.partial(_number, machine, tuple(items)), skip, lists)
+    if _are_of_calls(items):
+        return Items(range(count), _from_table(machine, items), skip, lists)
     places = [_row(machine, item) for item in items]
     if any(place is None for place in places):
         return None
@@ -191,6 +243,36 @@ def _of_sequence(
         return made_like(machine, items[0], row)
 
     return Items(counter, item, skip, lists)
+
+
+def _are_of_calls(items: Sequence[Value]) -> bool:
+    """Whether items are numbers of one class that are known when the code runs, not too many."""
+    if not 1 < len(items) <= MOST_OF_CALLS or len({item.python_type for item in items}) > 1:
+        return False
+    return all(is_of_calls(item) and not is_of_a_turn(item) for item in items)
+
+
+def _from_table(machine: Machine, items: Sequence[Value]) -> Callable[[Scalar], Value]:
+    """What gives one of such numbers in the turn of a counter from 0 on: the launch computes it, of
+    a tensor that holds all of them."""
+    recorder, kind = machine.recorder, items[0].python_type
+    rows = [
+        TABLE.reshape(number, shape=(1,))
+        for number in (held_number_of_calls(machine, item) for item in items)
+        if number is not None
+    ]
+    assert len(rows) == len(items)
+    table = TABLE.cat(*rows, dim=0)
+
+    def item(number: Scalar) -> Value:
+        given = recorder.lift_scalar(number)
+        place = TABLE.full(given, shape=(1,), dtype=int64, device=CPU)
+        found = TABLE.index(table, place, dims=(0,))
+        if kind is int:
+            recorder.intervals.note(found.node, (-LARGEST_OF_CALLS, LARGEST_OF_CALLS))
+        return new_count(machine, recorder.new_tensor(found), kind)
+
+    return item
 
 
 def _number(machine: Machine, items: Sequence[Value], number: Scalar) -> Value:
@@ -218,4 +300,4 @@ def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
     return (held, index) if type(index) is int else None
 
 
-__all__ = ["Items", "items_left", "items_of"]
+__all__ = ["Items", "Periods", "items_left", "items_of"]

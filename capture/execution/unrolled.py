@@ -181,11 +181,12 @@ class Unrolled:
 
     def _refuse_long(self, executor: "Executor", found: _Counted, rest: int) -> None:
         nodes = executor.recorder.builder.nodes
-        made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
+        may_be_alike = executor.loops.is_open(found.frame, found.frame.index)
+        is_settled = found.turns >= _SETTLED and not may_be_alike  # else it may become one loop
+        made, to_come = len(nodes) - found.first, rest if is_settled else 0
         turns = found.turns + to_come
         expected = made + to_come * (len(nodes) - found.last)
         most = MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS
-        is_settled = found.turns >= _SETTLED  # before that, it may become one loop
         if is_settled and expected > MOST_OF_ARRAYS and is_of_arrays(executor):
             most = min(most, MOST_OF_ARRAYS)
         if expected <= most:

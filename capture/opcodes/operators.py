@@ -35,7 +35,7 @@ from dynajit.capture.python.text.later import joined, text_of
 from dynajit.capture.python.text.text import converted, format_value
 from dynajit.capture.python.truth import truth
 from dynajit.capture.python.writing import delete_attribute
-from dynajit.capture.tensors.turns import decided
+from dynajit.capture.tensors.turns import decided, settled_truth
 from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values.symbolic import Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -51,6 +51,10 @@ def _unary(symbol: str) -> Handler:
 def unary_not(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`not value`."""
     value = frame.pop()
+    settled = settled_truth(machine.recorder.turns, frame, value)
+    if settled is not None:
+        frame.push(boolean(not settled))
+        return
     computed = negated(machine, value)
     frame.push(boolean(not (yield from truth(machine, value))) if computed is None else computed)
 
@@ -58,6 +62,10 @@ def unary_not(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
 def to_bool(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`bool(value)`, by which the next instruction may jump."""
     value = frame.pop()
+    settled = settled_truth(machine.recorder.turns, frame, value)
+    if settled is not None:
+        frame.push(boolean(settled))
+        return
     if frame.body.instructions[frame.index].operation == "UNARY_NOT":
         computed = computed_truth(machine, value)
         if computed is not None:  # nothing but a truth: real code may go on in front of the `not`

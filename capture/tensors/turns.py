@@ -56,6 +56,7 @@ class Turns:
     Attributes:
         decide: answers a comparison in a frame that may end the loop, or is the same in all turns;
             None: nothing does.
+        settles_truths: whether that says of a number, too, whether it is true.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
         relied: numbers that must be right in every turn, whether the body takes them or not.
@@ -73,6 +74,7 @@ class Turns:
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.relied: dict[Any, Scalar] = {}
         self.decide: Callable[[Any, str, Value, Value], bool | None] | None = None
+        self.settles_truths = False
         self.reserved: Mapping[Device, Number] | None = None
 
     def take(self, scalar: Scalar) -> graph.Value:
@@ -121,6 +123,14 @@ def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value)
     return turns[-1].decide(frame, symbol, a, b)
 
 
+def settled_truth(turns: Sequence[Turns], frame: Any, value: Value) -> bool | None:
+    """Whether a number that differs between turns is true, where that is known for all turns; None:
+    it is true in some."""
+    if not isinstance(value, Scalar) or not turns or not turns[-1].settles_truths:
+        return None
+    return decided(turns, frame, "!=", value, Constant(0))
+
+
 def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
     """An item of numbers that are the same in all calls, by an index that differs between turns.
 
@@ -166,6 +176,52 @@ def always(counter: range, loop: int, symbol: str, a: Value, b: Value) -> bool |
     if (first > 0, first < 0) != (last > 0, last < 0):
         return None
     return bool(FUNCTIONS[symbol](first, 0))
+
+
+def truths(
+    counter: range, loop: int, carried: Mapping[str, range], asked: Scalar
+) -> Sequence[bool] | None:
+    """Whether a number is true in every turn of a loop; None: it is not known.
+
+    Args:
+        counter: the loop's counter in every turn.
+        loop: its number.
+        carried: variables that hold ints -> what they are in every turn.
+        asked: the number, or a comparison.
+    """
+    if len(counter) > MOST_LISTED or _loops(asked) != {loop} or not _is_of_turns_only(asked):
+        return None
+    if not names_in(asked) <= {"", *carried}:
+        return None
+    try:
+        return [bool(truth) for truth in _column(asked, {"": counter, **carried})]
+    except Varies:
+        return None
+
+
+def names_in(value: Any) -> set[str]:
+    """What turns have that a number is made of: variables, and "" for the counter."""
+    if not isinstance(value, Scalar):
+        return set()
+    if isinstance(value.source, Turn):
+        return {value.source.name}
+    operands = () if value.expression is None else value.expression[1]
+    return {name for operand in operands for name in names_in(operand)}
+
+
+def period_of(answers: Sequence[bool], most: int) -> int | None:
+    """After how many turns answers come again; None: after more than `most`, or never."""
+    return next(
+        (k for k in range(1, min(most, len(answers) // 2) + 1) if answers[k:] == answers[:-k]),
+        None,
+    )
+
+
+def place_of_rare(answers: Sequence[bool]) -> int:
+    """Where the answer that fewer have is given last."""
+    rare = 2 * sum(answers) <= len(answers)
+    places = [place for place, answer in enumerate(answers) if answer is rare]
+    return places[-1] if places else 0
 
 
 def with_known(scalar: Scalar, known: Callable[[Scalar], Constant | None]) -> Scalar:
@@ -358,6 +414,16 @@ def _checked(column: Sequence[int | float], kind: type) -> Sequence[int | float]
     if issubclass(kind, int) and column and max(map(abs, column)) >= LARGEST_NUMBER:
         raise Varies
     return column
+
+
+def step_of(name: str, pair: tuple[int | float, Any]) -> int | None:
+    """By how much an int that a variable holds goes up in each turn; None: by something else.
+
+    Args:
+        pair: what it holds in the first turn, and what it holds after a turn.
+    """
+    found = _in_steps(range(1), {name: pair}, ())
+    return None if found is None else int(found[1][name] - pair[0])
 
 
 def goes_in_steps(name: str, pair: tuple[int | float, Any]) -> bool:

@@ -461,6 +461,107 @@ def test_other_ways_to_write_an_epoch_are_one_loop(function) -> None:
     assert_is_loop(function, make)
 
 
+def accumulated(w, b, xs, ys):
+    for i in range(len(xs)):
+        (loss_of(w, b, xs[i], ys[i]) / 4).backward()
+        if (i + 1) % 4 == 0:
+            with dj.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+            w.grad, b.grad = None, None
+
+
+def accumulated_and_zeroed(w, b, xs, ys):
+    total = 0.0
+    for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        loss = loss_of(w, b, x, y) / 3
+        loss.backward()
+        total += loss.item()
+        if not (i + 1) % 3:
+            with dj.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+                w.grad.zero_()
+                b.grad.zero_()
+    return total, loss.detach()
+
+
+def zeroed_when_it_begins(w, b, xs, ys):
+    for i in range(len(xs)):
+        if i % 2 == 0:
+            w.grad, b.grad = None, None
+        loss_of(w, b, xs[i], ys[i]).backward()
+        if i % 2 == 1:
+            with dj.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+
+
+def by_a_counter_of_its_own(w, b, xs, ys):
+    step, updates = 0, 0
+    for x, y in zip(xs, ys, strict=True):
+        loss_of(w, b, x, y).backward()
+        step += 1
+        if step % 3 == 0:
+            with dj.no_grad():
+                w -= 0.1 * w.grad
+                b -= 0.1 * b.grad
+            w.grad, b.grad = None, None
+            updates += 1
+    return step, updates
+
+
+def written_in_two_rhythms(w, b, xs, ys):
+    for i in range(len(xs)):
+        loss_of(w, b, xs[i], ys[i]).backward()
+        if i % 2:
+            with dj.no_grad():
+                w -= 0.1 * w.grad
+            w.grad = None
+        if i % 3 == 1:
+            with dj.no_grad():
+                b -= 0.1 * b.grad
+            b.grad = None
+
+
+ACCUMULATED = [
+    accumulated, accumulated_and_zeroed, zeroed_when_it_begins, by_a_counter_of_its_own,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [5, 29, 40, 43, 58])
+@pytest.mark.parametrize("function", [*ACCUMULATED, written_in_two_rhythms])
+def test_gradients_accumulate_as_in_eager_execution(function, count) -> None:
+    assert_like_eager(function, lambda: leaves(count))
+
+
+@pytest.mark.parametrize("function", ACCUMULATED)
+def test_steps_every_few_turns_leave_a_loop_whole(function) -> None:
+    for count in (60, 84):
+        assert loops_of(function, *leaves(count)) == 1
+
+
+def accumulating_epoch(model, optimizer, xs, ys):
+    total, losses = 0.0, []
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        loss = F.cross_entropy(model(x), y) / 4
+        loss.backward()
+        total += loss.item()
+        losses.append(loss.item())
+        if (i + 1) % 4 == 0 or i + 1 == len(xs):
+            optimizer.step()
+            optimizer.zero_grad()
+    return total, losses, i
+
+
+@pytest.mark.parametrize("count", [30, 41])
+@pytest.mark.parametrize("name", ["SGD", "momentum", "Adam", "groups"])
+def test_optimizers_may_step_every_few_turns(name, count) -> None:
+    assert_like_eager(accumulating_epoch, lambda: network(OPTIMIZERS[name], count))
+    assert loops_of(accumulating_epoch, *network(OPTIMIZERS[name], count)) == 1
+
+
 class Tied(nn.Module):
     """A parameter that is used twice, and one that is not used."""
 

@@ -204,6 +204,137 @@ UNROLLED = [
 ]
 
 
+def accumulated(x, n):
+    w, g = x, x * 0
+    for i in range(n):
+        g = g + x * w * 0.01 * i
+        if (i + 1) % 4 == 0:
+            w = w - 0.1 * g
+            g = dj.zeros_like(w)
+    return w, g
+
+
+def heavy_in_turns(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(n):
+        if not i % 5:
+            x = w @ (w @ x)
+        elif i % 5 == 2:
+            x = x - w @ x
+        x = x * 0.9 + i
+    return x
+
+
+def not_a_number_elsewhere(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(n):
+        if i % 3:
+            x = (w @ x) / (i % 3) + 1
+        else:
+            y = x - x
+            x = dj.where(x > 1e9, y / y, w @ (w @ x)) + 1
+    return x, y
+
+
+def appends_in_turns(x, n):
+    seen = []
+    for i in range(n):
+        x = x * 0.9
+        if i % 3 == 1:
+            seen.append(x)
+    return x, *seen
+
+
+def set_in_some_turns(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(n):
+        if i % 4 == 2:
+            kept, at = w @ x, i
+        x = x * 0.9 + i
+    return x, kept, at
+
+
+def draws_in_turns(x, n):
+    dj.manual_seed(3)
+    for i in range(n):
+        if i % 3 == 0:
+            x = x + dj.randn(6)
+        x = x * 0.9
+    return x
+
+
+def by_a_counter_in_an_object(x, n):
+    class State:
+        def __init__(self):
+            self.steps, self.updates = 0, 1
+
+    state, w = State(), dj.ones(6, 6) * 0.1
+    for _ in range(n):
+        state.steps += 1
+        if state.steps % 4 == 0:
+            state.updates *= 3
+            state.updates %= 1001
+            x = w @ x
+        x = x * 0.9 + state.updates
+    return x, state.steps, state.updates
+
+
+def a_counter_that_starts_again(x, n):
+    w, k = dj.ones(6, 6) * 0.1, 0
+    for _ in range(n):
+        k += 1
+        if k == 4:
+            x = w @ x
+            k = 0
+        x = x * 0.9 + k
+    return x, k
+
+
+def backwards_in_steps(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(3 * n, 0, -3):
+        if i % 2 == 0 and i > 6:
+            x = w @ x
+        x = x * 0.9 + i
+    return x, i
+
+
+def left_out_turns(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i, k in enumerate(range(n), 5):
+        if i % 4 == 1:
+            continue
+        x = w @ x * 0.5 + k
+    return x, i, k
+
+
+def rarely(x, n):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(n):
+        x = x * 0.9 + i
+        if (i + 1) % 3 == 0:
+            x = w @ x
+        if i % 640 == 639 or i == n - 2:
+            x = w @ (w @ x)
+    return x
+
+
+def one_object_in_turns(x, n):
+    w, best = dj.ones(6, 6) * 0.1, x
+    for i in range(n):
+        x = w @ x + i
+        if i % 4 == 1:
+            best = x
+    return x, best, best is x
+
+
+PERIODIC = [
+    accumulated, heavy_in_turns, not_a_number_elsewhere, appends_in_turns, set_in_some_turns,
+    draws_in_turns, by_a_counter_in_an_object, backwards_in_steps, left_out_turns, rarely,
+    one_object_in_turns,
+]  # fmt: skip
+
+
 def assert_same(expected: Any, found: Any) -> None:
     """Equal in values, types and dtypes."""
     assert type(expected) is type(found)
@@ -232,6 +363,36 @@ def test_cheap_arms_are_both_in_the_body(function: Any) -> None:
 def test_other_decisions_are_unrolled(function: Any) -> None:
     assert_same(function(X), dj.compile(function)(X))
     assert loops_of(function, X) == 0
+
+
+@pytest.mark.parametrize("function", [*PERIODIC, a_counter_that_starts_again])
+def test_what_comes_again_after_some_turns_has_plain_results(function: Any) -> None:
+    compiled = dj.compile(function)
+    for n in (60, 61, 62, 63, 29, 12, 5):
+        assert_same(function(X, n), compiled(X, n))
+
+
+@pytest.mark.parametrize("function", PERIODIC)
+def test_several_turns_may_be_one_of_the_loop(function: Any) -> None:
+    for n in (60, 63):
+        assert loops_of(function, X, n) == 1
+    few, many = (dj.explain(function)(X, n).graphs for n in (120, 240))
+    assert len(few) == len(many) == 1
+    if function is not appends_in_turns:
+        assert len(few[0].nodes) == len(many[0].nodes)
+
+
+@pytest.mark.parametrize("n", [40, 43])
+@pytest.mark.parametrize("function", [accumulated, heavy_in_turns, not_a_number_elsewhere, rarely])
+def test_gradients_pass_several_turns(function: Any, n: int) -> None:
+    results = []
+    for run in (function, dj.compile(function, fullgraph=True)):
+        x = (X * 0.1).requires_grad_()
+        found = run(x, n)
+        whole = found if isinstance(found, dj.Tensor) else found[0]
+        whole.sum().backward()
+        results.append(x.grad.numpy())
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
 
 
 def test_an_arm_that_no_turn_runs_costs_nothing() -> None:

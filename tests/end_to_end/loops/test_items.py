@@ -224,3 +224,111 @@ def test_a_strict_zip_refuses_other_lengths(count) -> None:
     for call in (zipped_strictly, dj.compile(zipped_strictly)):
         with pytest.raises(ValueError, match="zip\\(\\) argument 2 is"):
             call(ROWS, X)
+
+
+RATES = [0.9 - 0.01 * k for k in range(40)]
+
+
+def by_numbers(ws, x):
+    for w in ws:
+        x = x * w + 1
+    return x, w
+
+
+def by_numbers_and_places(ws, x):
+    total = 0
+    for i, (w, v) in enumerate(zip(ws, reversed(ws), strict=True)):
+        x = x * 0.5 + w * i - v
+        total += w
+    return x, w, v, i, total
+
+
+def decided_by_numbers(ws, x):
+    kept = []
+    for w in ws:
+        if w > 0.7:
+            x = x * w
+        else:
+            x = x + 1
+        kept.append(w)
+    return x, kept
+
+
+def of_a_global(ws, x):
+    for w in RATES:
+        x = x * w + ws[0]
+    return x, w
+
+
+def to_a_power(ws, x):
+    for w in ws:
+        x = (x + 1.0) ** w
+    return x
+
+
+def a_list_that_changes(ws, x):
+    ws = ws if isinstance(ws, tuple) else list(ws)
+    for w in ws:
+        x = x * 0.9 + w
+        if not isinstance(ws, tuple) and len(ws) < 50:
+            ws.append(w)
+    return x, len(ws)
+
+
+def by_numbers_in_python(ws, x):
+    for w in ws:
+        x = x * 0.5 + max(w, 0) ** 0.5 + int(w) % 3
+    return x
+
+
+NUMBERS = [
+    RATES, tuple(RATES), [*range(40)], [2**41 + k for k in range(20)], [-(2**62), *range(30)],
+    [1, 0.5] * 10, [True, False] * 10, [float("nan"), float("inf"), -0.0] * 5, [0.5] * 3, [7] * 9,
+    [0.1] * 300,
+]  # fmt: skip
+BY_NUMBERS = [by_numbers, by_numbers_and_places, decided_by_numbers, of_a_global]
+
+
+def with_texts(results):
+    """Floats of Python's as texts, by which NaN is itself and zeros have signs."""
+    if isinstance(results, (list, tuple)):
+        return [with_texts(item) for item in results]
+    return repr(results) if type(results) is float else results
+
+
+@pytest.mark.parametrize(
+    "function", [*BY_NUMBERS, to_a_power, a_list_that_changes, by_numbers_in_python]
+)
+def test_numbers_of_a_list_of_the_caller_s_are_plain_python_s(function) -> None:
+    compiled = dj.compile(function)
+    for x in (X, X.numpy(), dj.arange(6)):
+        for ws in (*NUMBERS, [w * 0.5 for w in RATES]):
+            found = []
+            for call in (function, compiled):
+                try:
+                    with np.errstate(all="ignore"):
+                        found.append(call(ws, x))
+                except (ValueError, OverflowError, RuntimeError, TypeError) as error:
+                    found.append((type(error).__name__,))
+            assert_same(*map(with_texts, found))
+
+
+@pytest.mark.parametrize("function", BY_NUMBERS)
+@pytest.mark.parametrize("ws", [RATES, tuple(RATES)])
+def test_numbers_of_the_caller_s_are_one_loop_for_all_values(function, ws) -> None:
+    assert loops_of(function, ws, X) == 1
+    compiled = dj.compile(function)
+    compiled(ws, X)
+    with dj.config.override(strict=True):
+        for k in range(3):
+            other = type(ws)(w * (k + 1) for w in ws)
+            assert_same(function(other, X), compiled(other, X))
+
+
+def test_gradients_pass_numbers_of_the_caller_s() -> None:
+    results = []
+    for run in (by_numbers, dj.compile(by_numbers, fullgraph=True)):
+        x = X.clone().requires_grad_()
+        run(RATES, x)[0].sum().backward()
+        results.append(x.grad.numpy())
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)

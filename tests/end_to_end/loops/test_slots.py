@@ -410,6 +410,7 @@ def a_growing_tuple(o, x, n):
 
 
 LOOPS = [
+    another_class_in_the_last_turn,
     attributes, by_an_argument, one_object_under_two_names, of_a_turn_before, swapped, a_dict,
     a_list, a_global_variable, a_variable_of_a_closure, in_an_inner_loop,
     counted_where_the_counter_says, counted_where_data_says, a_truth_that_flips,
@@ -420,7 +421,7 @@ LOOPS = [
     a_tuple_that_turns_around, a_tuple_of_the_best,
 ]  # fmt: skip
 OTHERS = [
-    attributes_that_come, an_attribute_that_goes, another_class_in_the_last_turn,
+    attributes_that_come, an_attribute_that_goes,
     a_list_that_is_gone_through, a_growing_tuple, a_list_that_another_one_holds,
     a_list_that_an_object_holds, a_list_that_is_written_later, a_node_that_stays,
 ]  # fmt: skip

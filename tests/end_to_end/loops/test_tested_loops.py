@@ -182,13 +182,13 @@ def leaves_with_the_count(x, tolerance):
 
 #: Programs, arguments, and how many graphs and loops a call has.
 LOOPS = [
-    (halve, (X, 0.1), 2, 1), (halve_sum, (X, 0.1), 1, 1), (halve_sum, (X, 1e9), 1, 1),
+    (halve, (X, 0.1), 1, 1), (halve_sum, (X, 0.1), 1, 1), (halve_sum, (X, 1e9), 1, 1),
     (halve_at_most, (X, 0.1, 5), 1, 1), (halve_at_most, (X, 0.1, 500), 1, 1),
     (conjugate_gradient, (SYMMETRIC, X, 1e-8), 1, 1), (newton, (X + 1,), 1, 1),
     (range_with_break, (X, 0.1, 3), 1, 1), (range_with_break, (X, 0.1, 500), 1, 1),
     (pairs, (X, 0.1), 1, 1), (leaves_in_the_middle, (X, 0.1), 1, 1), (negated, (X, 0.1), 1, 1),
     (with_else, (X, 0.1), 1, 1), (power_iteration, (SYMMETRIC, 1e-4), 1, 1),
-    (counts_turns, (X, 0.1, 5), 2, 1), (counts_turns, (X + 0, 0.1, 500), 2, 1),
+    (counts_turns, (X, 0.1, 5), 1, 1), (counts_turns, (X + 0, 0.1, 500), 1, 1),
     (counter_of_the_break, (X, 0.1, 500), 1, 1), (counter_of_the_break, (X, 0.1, 2), 1, 1),
     (counts_down, (X, 0.1), 1, 1), (counts_down, (X, 1e9), 1, 1),
     (counts_in_a_tuple, (X, 0.1), 1, 1), (counts_in_a_tuple, (X, 1e9), 1, 1),
