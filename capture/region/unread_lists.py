@@ -54,8 +54,8 @@ class _Settled:
     def contents(self, unread: Unread) -> Any:
         """Contents of a list; None: it is read, item by item."""
         if isinstance(unread, CountedList):
-            columns = TupleValue(tuple(self._counted(unread, item) for item in unread.items))
-            turns = self._new(rows.Turns, columns=columns)
+            counted = tuple(self._counted(unread, item) for item in unread.items)
+            turns = self._new(rows.Turns, columns=TupleValue(counted))
             return unread.of_items((*unread.before, turns, *unread.behind))
         if unread.count is None or unread.count * len(unread.items) < FEWEST_ROWS:
             return None

@@ -42,6 +42,12 @@ def of_row(name: str, **attributes: Any) -> Callable[..., Any]:
     return lambda *operands: TABLE[name](*operands, **attributes)
 
 
+def _powers(x: dj.Tensor, numbers: list[int]) -> dj.Tensor:
+    for number in numbers:
+        x = x**number
+    return x
+
+
 #: "file: function" or the name of a row -> a program, arguments that it takes, and that it refuses.
 CASES: Final[dict[str, Case]] = {
     # -- rows
@@ -114,6 +120,8 @@ CASES: Final[dict[str, Case]] = {
     "dynajit/ops/functions/networks/quantization.py: fake_quantize_per_channel_affine": (
         lambda x, points: dj.fake_quantize_per_channel_affine(x, dj.ones(3), points, 0, -8, 7),
         (X, T([0, 7, -8], dtype=dj.int32)), (X, T([0, 8, 0], dtype=dj.int32))),
+    "a negative power": (lambda x, n: x**n, (I, 2), (I, -2)),
+    "a negative power in turns of a loop": (_powers, (I, [1] * 12), (I, [1] * 11 + [-1])),
     "a negative class": (lambda i: F.one_hot(i, 3), (I,), (-I,)),
     "dynajit/ops/functions/matrices/reported_failures.py: inv_ex": (
         lambda x: dj.linalg.inv_ex(x, check_errors=True), (EYE,), (0 * EYE,)),

@@ -24,7 +24,7 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.memory_format import order_in
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.ops.calls import arguments
+from dynajit.ops.calls import arguments, contents
 from dynajit.ops.calls.arguments import (
     cast,
     category_of,
@@ -325,18 +325,28 @@ def pow(input: Any, exponent: Any) -> Any:
         DTypeError: an integer tensor to a negative integer number.
     """
     x, y = operand(input), operand(exponent)
+    if is_tensor(x) and x.dtype.category is Category.INTEGER and _is_negative_int(y):
+        raise DTypeError(
+            "pow: integers to negative integer powers are not allowed.  Convert the base "
+            "with .float()."
+        )
     if not is_tensor(x) or is_tensor(y) or isinstance(y, complex):
         return TABLE.pow(x, y)
     if not x.dtype.is_floating_point:
-        if isinstance(y, int) and y < 0 and x.dtype.category is Category.INTEGER:
-            raise DTypeError(
-                "pow: integers to negative integer powers are not allowed.  Convert the base "
-                "with .float()."
-            )
         return TABLE.pow(x, y)
     if y == 3:
         (x,) = for_row(TABLE.pow, (x,))
     return number_power(TABLE, x, y)
+
+
+def _is_negative_int(number: Any) -> bool:
+    """True for a negative int of Python's; a run-time one that is refuses the launch's values."""
+    if not arguments.is_run_time_number(number):
+        return isinstance(number, int) and number < 0
+    if number.type.category is not Category.INTEGER:
+        return False
+    held = TABLE.full(number, shape=(), dtype=dtypes.int64, device=CPU)
+    return not contents.holds(TABLE.ge(held, 0))
 
 
 def _wide(value: Any) -> Any:
