@@ -60,7 +60,8 @@ static void end_turn(const dj_turns *all, int64_t place, void **inputs, void **o
 }
 
 /* Results of which the last turn left the values elsewhere: those first whose arrays are in no cycle,
- * because what is in a cycle may be read for another result. Rows that no turn gave are zeros. */
+ * because what is in a cycle may be read for another result. Rows that no turn gave are zeros, where
+ * somebody may read them. */
 static void end_turns(const dj_turns *all, int64_t turns, void **inputs) {
     for (int in_cycle = 0; in_cycle < 2; in_cycle++) {
         for (int k = 0; k < all->carried; k++) {
@@ -70,7 +71,7 @@ static void end_turns(const dj_turns *all, int64_t turns, void **inputs) {
             if (is_own == in_cycle) memcpy(result->to, inputs[k], (size_t)result->bytes);
         }
     }
-    for (int k = all->carried; k < all->carried + all->collected; k++) {
+    for (int k = all->carried; !all->unset && k < all->carried + all->collected; k++) {
         const dj_turn_result *result = &all->result[k];
         for (int64_t turn = turns; result->to && turn < all->limit; turn++) {
             int64_t place = all->backwards ? all->limit - 1 - turn : turn;
@@ -382,7 +383,7 @@ static int64_t run_all_turns(ProgramObject *self, Turns *all) {
     const dj_turns turns = {
         run_program, self, plan->limit, (int)self->scalar_count, (int)plan->carried,
         (int)plan->collected, (int)plan->stacked, (int)self->tensor_count, (int)self->output_count,
-        test, plan->backwards, all->numbers, all->results, all->cycles, all->rows, all->operands,
+        test, plan->backwards, 1, all->numbers, all->results, all->cycles, all->rows, all->operands,
         all->memory, &count,
     };
     has_had_team |= threads > 1;

@@ -639,7 +639,7 @@ class _Test(KeepingTurn):
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         given += [self._held_in_front(path).node for path in self._counts]
         given += [TABLE.cast(go, dtype=int64).node] if stays is not None else []
-        loop = Loop(body, tuple(numbers), len(stands), len(rows), tests=True)
+        loop = Loop(body, tuple(numbers), len(stands), len(rows), tests=True, unset=True)
         if any(map(builder.node_needs_gradient, [*after, *rows])):
             *results, turns = self._differentiable(loop, limit, go, (*given, *fixed), after)
         else:

@@ -60,6 +60,7 @@ def print_turns(kernel: TurnsKernel) -> Function:
     counts = (
         len(loop.numbers) + len(kernel.numbers), loop.carried, loop.collected, loop.stacked,
         len(kernel.operands), len(kernel.cycles), _test(kernel), int(loop.backwards),
+        int(loop.unset),
     )  # fmt: skip
     body = [
         *_array("dj_turn_number", "number", _numbers(kernel)),

@@ -34,6 +34,7 @@ typedef struct {
     int numbers, carried, collected, stacked, inputs, outputs;
     int test; /* the output that says whether another turn follows; -1: none does */
     int backwards;
+    int unset; /* rows that no turn gives are left alone, else they are zeros */
     const dj_turn_number *number;
     const dj_turn_result *result;
     const dj_turn_cycle *cycle;

@@ -66,7 +66,8 @@ def _array(xp: Any, go: Any, *operands: Any, turns: Turns, result: int) -> Any:
     type = loop.types(limit)[result]
     array = np.asarray(found, type.dtype.numpy)
     if loop.carried <= result < turns.handed and len(array) < limit:
-        missing = np.zeros((limit - len(array), *array.shape[1:]), array.dtype)
+        make = np.empty if loop.unset else np.zeros
+        missing = make((limit - len(array), *array.shape[1:]), array.dtype)
         return np.concatenate([missing, array] if loop.backwards else [array, missing])
     return array
 

@@ -154,7 +154,10 @@ def _loop_data(loop: Loop) -> dict[str, Any]:
         else ("listed", *number.values)
         for number in loop.numbers
     ]
-    facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards, loop.active
+    facts = (
+        loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards, loop.unset,
+        loop.active,
+    )  # fmt: skip
     unit = loop.unit.name
     return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts, "unit": unit}
 
@@ -164,9 +167,9 @@ def _loop(data: Mapping[str, Any]) -> Loop:
         Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
     )
     body = _shared(json.dumps(data["body"]))
-    carried, collected, tests, stacked, backwards, active = data["facts"]
+    carried, collected, tests, stacked, backwards, unset, active = data["facts"]
     return Loop(
-        body, numbers, carried, collected, tests, stacked, backwards, tuple(active),
+        body, numbers, carried, collected, tests, stacked, backwards, unset, tuple(active),
         unit=dtypes.by_name(data["unit"]),
     )  # fmt: skip
 

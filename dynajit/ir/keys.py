@@ -114,7 +114,7 @@ class _Printer:
         """A loop, and which it keeps more of; numbered as they come."""
         counts = loop.carried, loop.collected, loop.stacked
         facts = self.items(
-            (*counts, loop.tests, loop.backwards, loop.repeats, loop.active, loop.unit)
+            (*counts, loop.tests, loop.backwards, loop.unset, loop.repeats, loop.active, loop.unit)
         )
         number = self.loops.setdefault(id(loop), len(self.loops))
         origin = None if loop.origin is None else self.loops.get(id(loop.origin))

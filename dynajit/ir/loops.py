@@ -89,6 +89,7 @@ class Loop:
             may refuse its operands, and are not read.
         stacked: how many operands have a row for each turn; only with a limit.
         backwards: turn 0 has the last numbers and rows, and gives the last of what is collected.
+        unset: nobody reads rows of what is collected that no turn gives; else these are zeros.
         active: of each operand but `go` whether gradients pass to it; (): to none.
         gradients: the derivative: (gradient of the row's value, operands, loop, limit) -> a
             gradient or None for each operand; with `active` only.
@@ -104,6 +105,7 @@ class Loop:
     tests: bool = False
     stacked: int = 0
     backwards: bool = False
+    unset: bool = False
     active: tuple[bool, ...] = ()
     gradients: Callable[..., Sequence[Any]] | None = None
     origin: "Loop | None" = None
