@@ -169,7 +169,9 @@ def test_too_many_instructions_are_a_break(monkeypatch):
 
     def function(x):
         for i in range(1000):
-            x = x + 1 if i % 2 else x @ x  # turns with such arms are unrolled
+            x = (
+                x + 1 if i % 37 else x @ x
+            )  # turns with such arms, and no short period, are unrolled
         return x
 
     region = session.capture(function, (eager.tensor([[1.0]]),))
