@@ -24,6 +24,7 @@ from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
     Grown,
+    HeapValue,
     ListValue,
     SetEntries,
     SetValue,
@@ -125,8 +126,8 @@ def chosen_items(
     return tuple([machine.heap.read_item(value.identity, place) for place in places[position]])
 
 
-def note_read(machine: Machine, value: ListValue) -> None:
-    """The program asks what a list holds."""
+def note_read(machine: Machine, value: HeapValue) -> None:
+    """The program asks what a list holds, or how much a container does."""
     machine.recorder.use(value)
     for turn in machine.recorder.turns:
         turn.asked.add(value.identity)

@@ -22,7 +22,7 @@ from dynajit.capture.python.basic import (
     type_of,
     unsupported,
 )
-from dynajit.capture.python.contents import dict_entries, list_length, set_entries
+from dynajit.capture.python.contents import dict_entries, list_length, note_read, set_entries
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import (
     DictValue,
@@ -78,7 +78,7 @@ def container_truth(machine: Machine, value: Any) -> bool:
     """Truth of a list, dict or set, without reading the items of one that was not read."""
     existing = machine.recorder.existing(value)
     if existing is not None and _is_as_it_was(machine, value):
-        machine.recorder.use(value)
+        note_read(machine, value)
         is_filled = native_length(value, existing) > 0
         base = machine.recorder.first_source(value)
         machine.recorder.guard(base, Kind.TRUE_VALUE, is_filled, "truth of a container")
@@ -221,7 +221,7 @@ def length_of_container(machine: Machine, value: Any) -> int:
         return len(value.items)
     existing = machine.recorder.existing(value)
     if existing is not None and _is_as_it_was(machine, value):
-        machine.recorder.use(value)
+        note_read(machine, value)
         count = native_length(value, existing)
         machine.recorder.guard(machine.recorder.first_source(value), Kind.LENGTH, count, "length")
         return count

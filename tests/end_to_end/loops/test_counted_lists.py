@@ -211,6 +211,38 @@ def printed_at_times(x, least):
     return x
 
 
+def counts_a_list(x, least, seen):
+    x = x * 1.0
+    while x.sum() > least:
+        seen.append(len(seen))
+        x = x * 0.7
+    return x
+
+
+def asks_whether_a_list_is_empty(x, least, seen):
+    x = x * 1.0
+    while x.sum() > least:
+        seen.append("further" if seen else "first")
+        x = x * 0.7
+    return x
+
+
+def counts_a_list_in_later_turns(x, least, seen):
+    for i in range(40):
+        if i > 5:
+            seen.append(len(seen))
+        x = x * least
+    return x
+
+
+def counts_another_list(x, least, seen):
+    x, other = x * 1.0, seen.copy()
+    while x.sum() > least:
+        seen.append(len(other))
+        x = x * 0.7
+    return x
+
+
 def flat(value: Any) -> list[Any]:
     """What containers hold."""
     if isinstance(value, dict):
@@ -265,6 +297,24 @@ def test_lists_are_plain_pythons(function: Any, least: float) -> None:
 @pytest.mark.parametrize("function", ONE_LOOP)
 def test_turns_that_append_until_a_tensor_ends_them_are_a_loop(function: Any) -> None:
     assert loops_of(function, X, 1e-2) == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        counts_a_list, asks_whether_a_list_is_empty, counts_a_list_in_later_turns,
+        counts_another_list,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("least", [100.0, 1.0])
+def test_a_list_of_the_caller_that_turns_ask_about_is_plain_pythons(
+    function: Any, least: float
+) -> None:
+    compiled = dj.compile(function)
+    for before in ([], ["a"], []):
+        plain, mine = list(before), list(before)
+        assert_alike(compiled(X, least, mine), function(X, least, plain))
+        assert mine == plain
 
 
 @pytest.mark.parametrize("least", [100.0, 10.0, 1e-4])

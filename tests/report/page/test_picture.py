@@ -91,7 +91,7 @@ def test_equal_layers_are_drawn_once_and_all_of_them() -> None:
 def test_what_is_too_large_to_look_at_has_no_picture() -> None:
     def function(x: Any) -> Any:
         for n in range(MOST_DRAWN):
-            x = x @ x if n % 7 % 3 else x + n
+            x = x @ x if n % 37 % 3 else x + n
         return x
 
     found = pictures_of(graph_of(function, dj.ones(2, 2)))
