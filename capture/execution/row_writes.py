@@ -1,4 +1,5 @@
-"""Memory of which each turn of a loop writes one row: `history[i] = x`, `a[:, i] += b`.
+"""Memory of which each turn of a loop writes one row, or a window of rows: `history[i] = x`,
+`a[:, i] += b`, `out[i:i + 8] = y`.
 
 Where the place of the row goes up or down with the counter, no two turns write the same one, and a
 turn reads no other row of the memory, the loop need not hand the memory on: it collects the rows,
@@ -8,9 +9,10 @@ all rows where they belong.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from dynajit.core.records import record
+from dynajit.core.types.dtypes import int64
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import graph
 from dynajit.ir.loops import Steps
@@ -51,12 +53,14 @@ class RowWrites:
     Args:
         dim: along which there are rows.
         number: the input of the turn that is the row's place.
+        length: how many rows a window has; None: it is one row, without the dim.
         row: what the turn leaves there.
         changes: to the turn, if it writes nothing.
     """
 
     dim: int
     number: graph.Node
+    length: int | None
     row: graph.Node
     changes: Changes
 
@@ -68,17 +72,35 @@ class RowWrites:
             rows: what each turn has left, in a new dim 0.
             steps: the places.
         """
-        rank, count, dim = len(whole.shape), rows.shape[0], self.dim
-        size = int(whole.shape[dim])
-        ends = [steps.at(turn) % size for turn in (0, int(count) - 1)]
+        rank, count, dim = len(whole.shape), int(rows.shape[0]), self.dim
+        length, stride = self.length or 1, abs(steps.step)
+        first = min(steps.at(turn) % int(whole.shape[dim]) for turn in (0, count - 1))
         found = rows if steps.step > 0 else TABLE.flip(rows, dims=(0,))
-        order = (*range(1, dim + 1), 0, *range(dim + 1, rank))
+        kept = len(rows.shape) - 1
+        order = (*range(1, dim + 1), 0, *range(dim + 1, kept + 1))
         found = TABLE.permute(found, dims=order) if dim else found
-        start = tuple(min(ends) if d == dim else 0 for d in range(rank))
-        stop = tuple(max(ends) + 1 if d == dim else n for d, n in enumerate(whole.shape))
-        step = tuple(abs(steps.step) if d == dim else 1 for d in range(rank))
+        many = tuple(count * length if d == dim else n for d, n in enumerate(whole.shape))
+        found = found if self.length is None else TABLE.reshape(found, shape=many)
+        if length > 1 and stride != length:
+            places = TABLE.reshape(
+                _places(first, stride, count, length, whole), shape=(1, many[dim])
+            )
+            return cast(graph.Value, TABLE.index_put(whole, places, found, dims=(dim,)))
+        end = first + (count - 1) * stride + length
+        start = tuple(first if d == dim else 0 for d in range(rank))
+        stop = tuple(end if d == dim else n for d, n in enumerate(whole.shape))
+        step = tuple(stride // length if d == dim else 1 for d in range(rank))
         made: graph.Value = TABLE.slice_scatter(whole, found, start=start, stop=stop, step=step)
         return made
+
+
+def _places(first: int, stride: int, count: int, length: int, whole: graph.Value) -> graph.Value:
+    """Where the rows of windows are that begin at equal distances, for `index_put`."""
+    given = {"dtype": int64, "device": whole.device}
+    starts = TABLE.reshape(TABLE.arange(first, stride, size=count, **given), shape=(count, 1))
+    each = TABLE.add(starts, TABLE.arange(0, 1, size=length, **given))
+    found: graph.Value = TABLE.reshape(each, shape=(1, count * length))
+    return found
 
 
 def row_writes(
@@ -103,14 +125,16 @@ def row_writes(
     if found.level.get(after) != len(found.parts):
         return None
     assert found.place is not None
-    dim, number = found.place
+    dim, number, length = found.place
     steps, size = numbers[number], stand.type.shape[dim]
-    if not isinstance(steps, Steps) or not steps.step:
+    if not isinstance(steps, Steps) or abs(steps.step) < (length or 1):
         return None
     first, last = sorted(steps.at(turn) for turn in (0, turns - 1))
-    if not (first >= 0 and last < size) and not (-size <= first and last < 0):
+    is_from_front = first >= 0 and last + (length or 1) <= size
+    if not is_from_front and not (length is None and -size <= first and last < 0):
         return None
-    return RowWrites(dim, number, found.parts[-1], Changes(found.replaced, found.gone, found.read))
+    changes = Changes(found.replaced, found.gone, found.read)
+    return RowWrites(dim, number, length, found.parts[-1], changes)
 
 
 class _Reading:
@@ -120,7 +144,8 @@ class _Reading:
         self._stand, self._numbers = stand, numbers
         self.level = {stand: 0}  #: node that holds all of it -> after how many writes
         self.parts: list[graph.Node] = []
-        self.place: tuple[int, graph.Node] | None = None
+        #: (dim, number, length of a window)
+        self.place: tuple[int, graph.Node, int | None] | None = None
         self.replaced: dict[graph.Node, graph.Node] = {}
         self.gone: set[graph.Node] = set()
         self.read: set[graph.Node] = set()
@@ -150,7 +175,9 @@ class _Reading:
     def _writes(self, node: graph.Node, level: int) -> bool:
         part, kind = node.args[2], node.type
         assert isinstance(kind, TensorType) and self.place is not None
-        shape = tuple(n for d, n in enumerate(kind.shape) if d != self.place[0])
+        dim, _, length = self.place
+        taken = () if length is None else (length,)
+        shape = (*kind.shape[:dim], *taken, *kind.shape[dim + 1 :])
         if level != len(self.parts) or not isinstance(part, graph.Node):
             return False
         if not isinstance(part.type, TensorType) or part.type.shape != shape:
@@ -168,17 +195,35 @@ class _Reading:
             self.replaced[node] = instead
 
     def _is_at_place(self, node: graph.Node) -> bool:
-        """Whether a node reads or writes the row at the one number."""
-        dims, number = node.attributes["dims"], node.args[1]
-        while isinstance(number, graph.Node) and number.op is not None:
-            if number.op.name not in (*_SAME, "full"):
+        """Whether a node reads or writes the row, or the window, at the one number."""
+        dims, number, length = node.attributes["dims"], _unchanged(node.args[1]), None
+        if isinstance(number, graph.Node) and number.op is TABLE.add:
+            each, number = map(_unchanged, number.args)
+            length = _length_of_window(each)
+            if length is None:
                 return False
-            number = number.args[0]
         if len(dims) != 1 or not isinstance(number, graph.Node) or number not in self._numbers:
             return False
-        place = dims[0], number
+        place = dims[0], number, length
         self.place = self.place or place
         return self.place == place
+
+
+def _unchanged(argument: Any) -> Any:
+    """The number, or the numbers, that rows show which change none."""
+    while isinstance(argument, graph.Node) and argument.op is not None:
+        if argument.op.name not in (*_SAME, "full"):
+            break
+        argument = argument.args[0]
+    return argument
+
+
+def _length_of_window(each: Any) -> int | None:
+    """How many numbers there are, from 0 on; None: others."""
+    if not isinstance(each, graph.Node) or each.op is not TABLE.arange or each.args != (0, 1):
+        return None
+    size = each.attributes["size"]
+    return size if isinstance(size, int) else None
 
 
 __all__ = ["NO_CHANGES", "Changes", "RowWrites", "row_writes"]

@@ -51,6 +51,7 @@ from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_sto
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.tensors.unread_lists import is_unread
+from dynajit.capture.python.tensors.windows import with_windows
 from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn
@@ -98,6 +99,11 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
             if found is not None:
                 return found
         refuse_older_key(machine, index)
+        if isinstance(container, TensorValue):
+            container, rest = with_windows(machine, container, index)
+            if rest is None:
+                return container
+            index = rest
         place = as_tensor_key(machine, place_in_turn(machine, container, index))
         return native_method(machine, container, "__getitem__", [place], {})
     if isinstance(container, (TupleValue, ListValue)):

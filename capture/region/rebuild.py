@@ -131,6 +131,12 @@ def view_by_numbers(dims: tuple[int, ...], tensor: Any, numbers: Any) -> Any:
     return tensor[tuple(key.get(d, slice(None)) for d in range(tensor.ndim))]
 
 
+def window_at(dim: int, length: int, tensor: Any, start: Any) -> Any:
+    """So many elements of a dim of a tensor, from a place on that the launch has computed."""
+    first = start.item()
+    return tensor[(*[slice(None)] * dim, slice(first, first + length))]
+
+
 def view_of_sizes(
     op: Any, attributes: Mapping[str, Any], names: tuple[str, ...], base: Any, *numbers: int
 ) -> Any:
@@ -279,7 +285,14 @@ class Rebuilder:
         names = tuple(sorted({name for size in used for name in symint.symbols(size)}))
         if names:
             view = functools.partial(view_of_sizes, step.op, step.attributes, names)
-        if step.numbers is not None:
+        given = step.numbers if step.start is None else step.start
+        if step.start is not None:
+            (dim,), length = (
+                step.attributes["dims"],
+                self.recorder.graph_value(step.numbers).shape[1],
+            )
+            view = functools.partial(window_at, dim, length)
+        elif step.numbers is not None:
             view = functools.partial(view_by_numbers, step.attributes["dims"])
         if step.is_data:
             view = operator.attrgetter("data")
@@ -290,7 +303,7 @@ class Rebuilder:
         if isinstance(base, TensorValue) and base.cls is not Tensor:
             view = functools.partial(_view_of_elements, view)
         told = [self.pusher(self.recorder.sizes.scalar(name), emitter) for name in names]
-        told += [self.pusher(step.numbers, emitter)] if step.numbers is not None else []
+        told += [self.pusher(given, emitter)] if given is not None else []
         emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter), *told)
 
     def _cell(self, value: CellValue, emitter: Any) -> None:

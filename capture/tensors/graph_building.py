@@ -21,7 +21,7 @@ from dynajit.capture.values.symbolic import Scalar
 from dynajit.capture.values.tensors import Step, TensorValue
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.types.device import CPU, Device
-from dynajit.core.types.dtypes import Category
+from dynajit.core.types.dtypes import Category, int64
 from dynajit.core.types.symint import SymInt
 from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
@@ -52,6 +52,8 @@ class Builder(graph.Builder):
         self.leaves: dict[graph.Node, int] = {}
         #: Views that one call gave.
         self.parts: set[graph.Node] = set()
+        #: `index` that stands for a slice -> where that begins.
+        self.windows: dict[graph.Node, graph.Value] = {}
         #: Whether Python runs the arm of a jump that is being captured; None: it is no arm.
         self.arm: graph.Value | None = None
         #: What that arm has computed so far.
@@ -158,6 +160,15 @@ class Builder(graph.Builder):
     def note_parts(self, parts: tuple[graph.Value, ...]) -> None:
         """See `capture.tensors.memory.write`, which refuses such writes."""
         self.parts.update(part.node for part in parts)
+
+    def window(self, whole: graph.Value, dim: int, start: graph.Value, length: int) -> graph.Value:
+        """So many elements of a dim from a place on, as what eager execution makes a view of."""
+        each = TABLE.arange(0, 1, size=length, dtype=int64, device=whole.device)
+        numbers = TABLE.reshape(TABLE.add(each, start), shape=(1, length))
+        found: graph.Value = TABLE.index(whole, numbers, dims=(dim,))
+        self.windows[found.node] = start
+        self.lay_out(found, self.strides_of(whole))
+        return found
 
     def layout_of(self, value: graph.Value) -> Shape:
         """Strides that the value has in eager execution, which a function depends on.

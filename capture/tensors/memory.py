@@ -91,7 +91,7 @@ def new_tensor(recorder: "Recorder", value: graph.Value, cls: type) -> TensorVal
     if known is not None:
         return recorder.tensor_of(known)
     chain: list[graph.Node] = []
-    while (node.is_view or layouts.is_by_numbers(node)) and _owner(recorder, node) is None:
+    while _is_view(recorder, node) and _owner(recorder, node) is None:
         if node not in recorder.builder.automatic:
             chain.append(node)
         node = _viewed(node)
@@ -103,6 +103,12 @@ def new_tensor(recorder: "Recorder", value: graph.Value, cls: type) -> TensorVal
             recorder, TensorContents(graph.Value(recorder.builder, node)), cls
         ).identity
     return _view_of(recorder, root, list(reversed(chain)), value, cls)
+
+
+def _is_view(recorder: "Recorder", node: graph.Node) -> bool:
+    """Whether eager execution answers a row with a view."""
+    is_window = node in recorder.builder.windows
+    return node.is_view or is_window or layouts.is_by_numbers(node)
 
 
 def _viewed(node: graph.Node) -> graph.Node:
@@ -128,25 +134,31 @@ def _view_of(
             return _allocate(recorder, TensorContents(TABLE.clone(value)), cls)
         if aliases is None:
             recorder.heap.write(memory, replace(recorder.heap[memory], is_uncertain=True))
-        if strides is not None:
+        start = recorder.builder.windows.get(node)
+        if strides is not None and start is None:
             strides = layouts.strides_after(
                 node.op, node.attributes, shape, strides, node.type.shape
             )
         shape = node.type.shape
-        numbers = _numbers_of(recorder, node) if layouts.is_by_numbers(node) else None
-        is_part = node in recorder.builder.parts
-        steps.append(
-            Step(node.op, node.attributes, recorder.grad_enabled, numbers=numbers, is_part=is_part)
-        )
+        step = Step(node.op, node.attributes, recorder.grad_enabled)
+        if start is not None or layouts.is_by_numbers(node):
+            step = replace(step, numbers=_own_numbers(recorder, _numbers_of(recorder, node)))
+        if start is not None:
+            step = replace(step, start=_own_numbers(recorder, start))
+        steps.append(replace(step, is_part=node in recorder.builder.parts))
     return _new_view(recorder, value, memory, tuple(steps), cls)
 
 
-def _numbers_of(recorder: "Recorder", node: graph.Node) -> TensorValue:
-    """What `index` is given, as a tensor of its own: later writes do not move a view."""
+def _numbers_of(recorder: "Recorder", node: graph.Node) -> graph.Value:
+    """What `index` is given."""
     numbers = node.args[1]
     assert isinstance(numbers, graph.Node)
-    copied = TABLE.clone(graph.Value(recorder.builder, numbers))
-    return _allocate(recorder, TensorContents(copied), Tensor)
+    return graph.Value(recorder.builder, numbers)
+
+
+def _own_numbers(recorder: "Recorder", numbers: graph.Value) -> TensorValue:
+    """Numbers as a tensor of its own: later writes do not move a view."""
+    return _allocate(recorder, TensorContents(TABLE.clone(numbers)), Tensor)
 
 
 def operands_of(recorder: "Recorder", step: Step) -> tuple[graph.Value, ...]:
@@ -280,7 +292,7 @@ def strides_of(recorder: "Recorder", value: TensorValue) -> Shape | None:
     for step in contents.steps:
         given = [operand.node.type for operand in operands_of(recorder, step)]
         after = step.op.infer(type, *given, **step.attributes)
-        if strides is not None:
+        if strides is not None and step.start is None:
             strides = layouts.strides_after(
                 step.op, step.attributes, type.shape, strides, after.shape
             )
@@ -464,7 +476,10 @@ def _moving_steps(recorder: "Recorder", contents: TensorContents) -> list[Step]:
 def _origin(recorder: "Recorder", step: Step) -> Any:
     """Equal for steps whose numbers are copies of the same ones."""
     assert step.numbers is not None
-    return _origin_of(recorder.graph_value(step.numbers).node)
+    numbers = recorder.graph_value(step.numbers)
+    if step.start is None:
+        return _origin_of(numbers.node)
+    return _origin_of(recorder.graph_value(step.start).node), numbers.shape
 
 
 def _origin_of(argument: Any) -> Any:
@@ -522,12 +537,20 @@ def _image_of(recorder: "Recorder", contents: TensorContents) -> _Image | None:
             array = evaluate(step.op, [array], dict(step.attributes))
             continue
         for dim in sorted(step.attributes["dims"], reverse=True):
-            size, by = array.shape[dim], array.strides[dim]
+            by, shown = array.strides[dim], _shown(recorder, step)
+            size = array.shape[dim] - (0 if shown is None else shown - 1)
             if not size or len(moved) * size > MOST_PLACES:
                 return None
             moved = {start + place * by for start in moved for place in range(size)}
-            array = array[(slice(None),) * dim + (0, ...)]
+            array = array[(slice(None),) * dim + (0 if shown is None else slice(shown), ...)]
     return _Image(array, frozenset(moved))
+
+
+def _shown(recorder: "Recorder", step: Step) -> int | None:
+    """How many elements of its dim a window shows; None: a number shows one, without the dim."""
+    if step.start is None or step.numbers is None:
+        return None
+    return int(recorder.graph_value(step.numbers).shape[1])
 
 
 def window(recorder: "Recorder", value: TensorValue) -> tuple[int, tuple[int, ...]] | None:

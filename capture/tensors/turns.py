@@ -131,6 +131,20 @@ def settled_truth(turns: Sequence[Turns], frame: Any, value: Value) -> bool | No
     return decided(turns, frame, "!=", value, Constant(0))
 
 
+def compared_in_all(turns: Sequence[Turns], symbol: str, a: Value, b: Value) -> bool | None:
+    """The answer to a comparison where it is the same in all turns but the last.
+
+    Returns:
+        False, too, where it is made of the turn's own numbers, and not known to be the same; None:
+        the launch alone knows.
+    """
+    if not turns or not turns[-1].settles_truths:
+        return None
+    answer = decided(turns, None, symbol, a, b)
+    is_own = all(not is_of_a_turn(side) or _owner(turns[-1:], side) for side in (a, b))
+    return False if answer is None and is_own else answer
+
+
 def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
     """An item of numbers that are the same in all calls, by an index that differs between turns.
 

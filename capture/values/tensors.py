@@ -31,6 +31,8 @@ class Step:
         is_part: one of several views that one call gave.
         counted_by: heap id of the tensor that looks at the memory since its `data` was assigned: a
             write through it counts in its version, and in no other.
+        start: of a window (`index` by consecutive numbers, which eager execution has as a slice), a
+            tensor that holds where it begins and that nobody else sees.
     """
 
     op: Op
@@ -40,6 +42,7 @@ class Step:
     numbers: "TensorValue | None" = None
     is_part: bool = False
     counted_by: int = 0
+    start: "TensorValue | None" = None
 
 
 @record

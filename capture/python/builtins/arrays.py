@@ -63,6 +63,7 @@ from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.python.tensors.unread_lists import is_unread, joined
+from dynajit.capture.python.tensors.windows import with_windows
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
@@ -483,6 +484,11 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
     is_own = tensor_type(machine, tensor).dtype not in dtypes.UNSIGNED
     if is_own or _basic_entries(machine, key) is None:  # views have elements of any dtype
         tensor = tensor_in(machine, array)
+    if is_own:
+        tensor, rest = with_windows(machine, tensor, key)
+        if rest is None:
+            return _as_arrays(machine, tensor, False, {})
+        key = rest
     wanted = place_in_turn(machine, tensor, _as_key_of_tensors(machine, key))
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})

@@ -165,8 +165,8 @@ def _of_cell(value: CellValue, heap: Heap) -> list[Value]:
 
 def _of_tensor(value: TensorValue, heap: Heap) -> list[Value]:
     contents = heap[value.identity]
-    numbers = [step.numbers for step in contents.steps if step.numbers is not None]
-    return [*contents.attributes.values(), *numbers]
+    numbers = [part for step in contents.steps for part in (step.numbers, step.start)]
+    return [*contents.attributes.values(), *(part for part in numbers if part is not None)]
 
 
 _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {

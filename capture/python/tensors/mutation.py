@@ -21,6 +21,7 @@ from dynajit.capture.python.tensors.arrays import as_tensor_key
 from dynajit.capture.python.tensors.counts import as_stored, place_in_turn
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.python.tensors.windows import with_windows
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import Value
@@ -287,20 +288,29 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
     item = as_stored(machine, item, tensor_type(machine, receiver).dtype)
     try:
         refuse_older_key(machine, index)
-        index = as_tensor_key(machine, place_in_turn(machine, receiver, index))
+        seen, rest = with_windows(machine, receiver, index)
+        if rest is None:
+            _copy_into(machine, seen, item)
+            return
+        index = as_tensor_key(machine, place_in_turn(machine, seen, rest))
         key = to_native(machine, index, SPECIALISED)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None
     entries = key if isinstance(key, tuple) else (key,)
     if all(_is_basic(entry) for entry in entries):
-        part = native_call(machine, operator.getitem, [receiver, index], {})
+        part = native_call(machine, operator.getitem, [seen, index], {})
         assert isinstance(part, TensorValue)
-        tensor_in_place(machine, part, lambda tensor, source: source, [item], {}, is_copy=True)
+        _copy_into(machine, part, item)
         return
-    _check_writable(machine, receiver)
-    _refuse_partial_overlap(machine, receiver, [item])
-    result = native_result(machine, subscript.set_item, [receiver, index, item], {})
-    _write(machine, receiver, result, "tensor[...] = value", False)
+    _check_writable(machine, seen)
+    _refuse_partial_overlap(machine, seen, [item])
+    result = native_result(machine, subscript.set_item, [seen, index, item], {})
+    _write(machine, seen, result, "tensor[...] = value", False)
+
+
+def _copy_into(machine: Machine, part: TensorValue, item: Value) -> None:
+    """Write to all elements of a view."""
+    tensor_in_place(machine, part, lambda tensor, source: source, [item], {}, is_copy=True)
 
 
 def store_whole(machine: Machine, receiver: TensorValue, part: graph.Value) -> None:
