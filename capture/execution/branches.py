@@ -218,6 +218,10 @@ class _Branch:
         known: where one of the arms begins, and what locals hold if Python runs it.
     """
 
+    def begins_in(self, frame: Frame, span: range) -> bool:
+        """See `loops.Attempt`."""
+        return False
+
     def __init__(
         self,
         executor: "Executor",

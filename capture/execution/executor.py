@@ -296,6 +296,8 @@ class Executor(Machine):
             if steps is not None:
                 frame.pending = steps
                 self._advance(frame, None)
+            if instruction.operation in HEADS and frame.index <= instruction.index:
+                self.loops.at_way_back(self, frame, instruction.index)
         except Raised as raised:
             self._unwind(raised.with_traceback(None))  # whose frames refer to the exception
         if (before is not None or len(self.recorder.watched) > watched) and self._thrown is None:

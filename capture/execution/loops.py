@@ -39,6 +39,7 @@ from dynajit.capture.execution.tried_turns import (
     may_try,
 )
 from dynajit.capture.execution.turn_items import items_left, items_of
+from dynajit.capture.execution.while_turns import ENDLESS, WhileTurn
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.iteration import settled_range
@@ -87,7 +88,7 @@ class Watched:
 
     Args:
         frame: in which it runs.
-        iterator: what it goes over.
+        iterator: what it goes over; None: it is no `for`.
         heads: the state in front of its last turns, the latest last.
         turns: how many turns began.
         tried: how many turns were tried.
@@ -100,7 +101,7 @@ class Watched:
     """
 
     frame: Frame
-    iterator: IteratorValue
+    iterator: IteratorValue | None
     heads: tuple[Head, ...]
     turns: int
     tried: int
@@ -109,6 +110,16 @@ class Watched:
     period: int = 1
     next_period: int = 0
     tried_periods: int = 0
+
+    def is_running(self, head: int) -> bool:
+        """Whether its frame is in one of its turns.
+
+        Args:
+            head: where they begin.
+        """
+        if self.iterator is None:
+            return head <= self.frame.index <= self.frame.body.while_loops[head]
+        return any(value is self.iterator for value in self.frame.stack)
 
     @property
     def may_be_periodic(self) -> bool:
@@ -135,6 +146,9 @@ class Attempt(Protocol):
 
     def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
         """Whether it has an item of an iterator of its own."""
+
+    def begins_in(self, frame: Frame, span: range) -> bool:
+        """Whether it is a turn that begins at one of some instructions of a frame."""
 
     def undo(self) -> None:
         """As if it had not been tried."""
@@ -182,8 +196,8 @@ class Watcher:
         return any(
             watched.may_become_loop
             and running.get(identity) is watched.frame
-            and any(value is watched.iterator for value in watched.frame.stack)
-            for (identity, _), watched in self._watched.items()
+            and watched.is_running(index)
+            for (identity, index), watched in self._watched.items()
         )
 
     def is_open(self, frame: Frame, index: int) -> bool:
@@ -247,6 +261,30 @@ class Watcher:
         is_unrolled = watched is not None and watched.frame is frame and watched.turns > PEELED
         return is_unrolled and nests.at_loop(executor, frame, is_unrolled=True)
 
+    def at_way_back(self, executor: "Executor", frame: Frame, jump: int) -> None:
+        """A frame has come back to the head of a loop: if that is no `for`, perhaps most turns
+        become a loop of the graph.
+
+        Args:
+            jump: the instruction that led there.
+        """
+        head, heads = frame.index, frame.body.while_loops
+        for key, watched in [*self._watched.items()]:  # loops within this one begin anew
+            if watched.iterator is None and watched.frame is frame and head < key[1] <= jump:
+                del self._watched[key]
+        if head not in heads:
+            return
+        span = range(head, heads[head] + 1)
+        if any(turn.begins_in(frame, span) for turn in self._open):
+            return
+        key = id(frame), head
+        found = self._watched.get(key)
+        if found is None or found.frame is not frame:
+            found = Watched(frame, None, (), 1, 0, 0)
+        if found.turns >= PEELED and may_try(executor, frame):
+            found = self._tried(executor, found, ENDLESS)
+        self._watched[key] = _after_turn(executor, found)
+
     def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
         left = items_left(executor, iterator)
         key = id(frame), frame.index
@@ -261,13 +299,7 @@ class Watcher:
         if found.turns >= PEELED and may_try(executor, frame):
             found = self._tried(executor, found, left)
         is_loop = found.is_loop or items_left(executor, iterator) != left
-        self._watched[key] = replace(
-            found,
-            heads=(*found.heads, Head.of(executor, frame))[-max(PEELED, found.period) :],
-            turns=found.turns + 1,
-            nodes=len(executor.recorder.builder.nodes),
-            is_loop=is_loop,
-        )
+        self._watched[key] = _after_turn(executor, replace(found, is_loop=is_loop))
 
     def _tried(self, executor: "Executor", found: Watched, left: int) -> Watched:
         """Try the turn that begins, or several turns as one.
@@ -299,7 +331,10 @@ class Watcher:
             Whether it was tried; the turn, if the number of turns is known.
         """
         frame, iterator = found.frame, found.iterator
-        if isinstance(executor.heap[iterator.identity], RangeIterator):
+        is_range = iterator is not None and isinstance(
+            executor.heap[iterator.identity], RangeIterator
+        )
+        if iterator is not None and is_range:
             items = items_of(executor, iterator)
             if items is not None and items.stop is not None:
                 mark = executor.recorder.mark()
@@ -325,13 +360,36 @@ class Watcher:
             None: the items are others in each turn.
         """
         mark = executor.recorder.mark()
-        items = items_of(executor, found.iterator)
-        if items is None:
+        turn = self._turn(executor, found, before, count)
+        if turn is None:
             return None
-        turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count)
-        if not self.attempt(turn, turn.make):
+        turn.is_made = self.attempt(turn, turn.make)
+        if not turn.is_made:
             executor.recorder.restore(mark)
         return turn
+
+    def _turn(
+        self, executor: "Executor", found: Watched, before: Head, count: int
+    ) -> RepeatedTurn | None:
+        """See `_try_turns`."""
+        frame, number = found.frame, self.number()
+        if found.iterator is None:
+            fewest = FEWEST_TURNS - PEELED if count == 1 else FEWEST_PERIODS * count
+            return WhileTurn(executor, frame, before, number, count, fewest)
+        items = items_of(executor, found.iterator)
+        return (
+            None if items is None else RepeatedTurn(executor, frame, before, items, number, count)
+        )
+
+
+def _after_turn(executor: "Executor", found: Watched) -> Watched:
+    """A loop, with one more turn that begins."""
+    return replace(
+        found,
+        heads=(*found.heads, Head.of(executor, found.frame))[-max(PEELED, found.period) :],
+        turns=found.turns + 1,
+        nodes=len(executor.recorder.builder.nodes),
+    )
 
 
 def _with_period(found: Watched, turn: RepeatedTurn | None) -> Watched:
@@ -340,6 +398,7 @@ def _with_period(found: Watched, turn: RepeatedTurn | None) -> Watched:
     Args:
         turn: it; None: it says nothing.
     """
+    found = replace(found, is_loop=found.is_loop or (turn is not None and turn.is_made))
     period = math.lcm(found.period, turn.alike) if turn is not None else found.period
     if turn is None or period == found.period:
         return found

@@ -116,6 +116,7 @@ class RepeatedTurn(KeepingTurn):
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
+        is_made: it has become a loop.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
     """
@@ -138,7 +139,7 @@ class RepeatedTurn(KeepingTurn):
     ) -> None:
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, Periods(items, period)
-        self.alike, self.rare = period, 0
+        self.alike, self.rare, self.is_made = period, 0, False
         #: Locals with ints that are taken to go up by so much in each turn.
         self._assumed: dict[str, int] = {}
         #: Local -> what it holds in front of the turn, what stands for that.
@@ -453,7 +454,6 @@ class RepeatedTurn(KeepingTurn):
 
     def _capture(self) -> None:
         """Run the turn."""
-        frame = self._frame
         same = all(a is b for a, b in zip(self._before.stack, self._start.stack, strict=False))
         if not same or len(self._before.stack) != len(self._start.stack):
             raise Differs
@@ -470,12 +470,21 @@ class RepeatedTurn(KeepingTurn):
         left = MOST_INSTRUCTIONS
         for place in range(self._items.length):
             self._check_stack()
-            frame.push(self._items.item(counter, place))
-            frame.index += 1
+            self._begin_turn(counter, place)
             left = self._run_to_head(left)
         self._look_into_slots()
         if self._is_last_other:
             self._now.read.update(filter(self._may_be_read, self._start.locals))
+
+    def _begin_turn(self, counter: Scalar, place: int) -> None:
+        """The frame goes from the head into a turn.
+
+        Args:
+            counter: of the first turn of a period.
+            place: of the turn in the period.
+        """
+        self._frame.push(self._items.item(counter, place))
+        self._frame.index += 1
 
     def _may_be_read(self, name: str) -> bool:
         """Whether some turn may ask what something among the locals held in front of it."""

@@ -16,14 +16,14 @@ gradients pass: tensors would get a gradient that get none in Python. What turns
 out is kept for as many turns as there is room for (`counted_lists`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from dynajit.capture.bytecode.instructions import Body, live_locals
-from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
+from dynajit.capture.bytecode.instructions import live_locals
+from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.branches import join_arms
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.keeping_turns import KeepingTurn
@@ -41,6 +41,7 @@ from dynajit.capture.execution.tried_turns import (
     value_in,
     with_gradients,
 )
+from dynajit.capture.execution.ways import arms_of_loop, is_same_way, settled, way_between
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import settled_range
@@ -59,11 +60,10 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import (
-    MOST_LISTED,
-    Varies,
-    goes_in_steps,
+    Asked,
     is_of_a_turn,
     numbers_of,
+    turns_alike,
 )
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
 from dynajit.capture.values.numbers import FUNCTIONS
@@ -102,9 +102,6 @@ MOST_KEPT_ON_GPU: Final = 1 << 24
 #: Turns for which there is room, or they are not kept.
 FEWEST_KEPT: Final = 16
 
-_ORDERS: Final = frozenset({"<", "<=", ">", ">="})
-_ENDS: Final = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
-
 
 def at_test(executor: "Executor", frame: Frame) -> bool:
     """In front of a jump on a tensor: perhaps it ends a loop of the graph.
@@ -116,7 +113,7 @@ def at_test(executor: "Executor", frame: Frame) -> bool:
     if tested is None or not may_try(executor, frame):
         return False
     place = frame.index
-    arms = _arms(frame.body, place)
+    arms = arms_of_loop(frame.body, place)
     key = id(frame.code), place
     if arms is None or executor.loops.tried[key] >= MOST_TRIED:
         return False
@@ -138,100 +135,6 @@ def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
         return None
     tested = handed_on(executor, frame.stack[-1])
     return None if tested is None or number_in(executor, tested) is not None else tested
-
-
-# ---------------------------------------------------------------------------------------------
-# where instructions lead
-
-
-def _arms(body: Body, place: int) -> tuple[int, int] | None:
-    """(the arm of a test that stays in the loop, the one that leaves it); None: no loop."""
-    jump = jump_at(body, place)
-    assert jump is not None
-    first, second = both_ways(body, jump)
-    ways = [_way(body, arm, place) for arm in (first, second)]
-    if ways == [None, None]:
-        stay, leave = min(first, second), max(first, second)
-        if jump < stay and any(_leads_back(body, index, stay) for index in range(stay, leave)):
-            return stay, leave
-        return None
-    if ways[1] is None or (ways[0] is not None and ways[0] < ways[1]):
-        return first, second
-    return second, first
-
-
-def _leads_back(body: Body, index: int, start: int) -> bool:
-    return any(start <= target <= index for target in _next(body, index))
-
-
-def _next(body: Body, index: int) -> list[int]:
-    """Where an instruction may lead, exceptions aside."""
-    instruction = body.instructions[index]
-    name = instruction.operation
-    if name in _ENDS:
-        return []
-    if name == "JUMP":
-        return [instruction.argument]
-    if "JUMP" in name or name in ("FOR_ITER", "SEND"):
-        return [index + 1, instruction.argument]
-    return [index + 1]
-
-
-def _way(body: Body, start: int, end: int) -> int | None:
-    """The fewest instructions from one to another; None: it is not reached."""
-    steps, front, seen = 0, [start], {start}
-    while front:
-        if end in front:
-            return steps
-        following = [index for place in front for index in _next(body, place)]
-        front = [index for index in dict.fromkeys(following) if index not in seen]
-        seen.update(front)
-        steps += 1
-    return None
-
-
-def _settled(body: Body, index: int, depth: int) -> tuple[int, int]:
-    """The first instruction that does something, and the depth of the stack in front of it."""
-    while True:
-        instruction = body.instructions[index]
-        if instruction.operation == "JUMP":
-            index = instruction.argument
-        elif instruction.operation == "NOP":
-            index += 1
-        elif instruction.operation == "POP_TOP":
-            index, depth = index + 1, depth - 1
-        else:
-            return index, depth
-
-
-def _is_same_way(body: Body, a: int, b: int) -> bool:
-    """Whether the instructions from two places on do the same."""
-    seen: set[tuple[int, int]] = set()
-    work = [(a, b)]
-    while work:
-        a, b = (_skipped(body, index) for index in work.pop())
-        if a == b or (a, b) in seen:
-            continue
-        seen.add((a, b))
-        first, second = body.instructions[a], body.instructions[b]
-        if first.handler != second.handler:
-            return False
-        if first.operation in JUMPS and second.operation in JUMPS:
-            work += zip(both_ways(body, a), both_ways(body, b), strict=True)
-            continue
-        if len(_next(body, a)) > 1 or first.operation != second.operation:
-            return False
-        if repr(first.argument) != repr(second.argument):
-            return False
-        if _next(body, a):
-            work.append((a + 1, b + 1))
-    return True
-
-
-def _skipped(body: Body, index: int) -> int:
-    while body.instructions[index].operation in ("JUMP", "NOP"):
-        index = _next(body, index)[0]
-    return index
 
 
 # ---------------------------------------------------------------------------------------------
@@ -306,7 +209,7 @@ class _Test(KeepingTurn):
         jump = jump_at(frame.body, place)
         assert jump is not None
         self._stays_if_true = both_ways(frame.body, jump)[0] == self._stay
-        self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
+        self._exit = settled(frame.body, self._leave_at, len(self._start.stack))
         self._live = live_locals(frame.body, self._exit[0])
         self._carried: set[Path] = set()
         #: Those that need a gradient after a turn, and perhaps not before it.
@@ -322,7 +225,7 @@ class _Test(KeepingTurn):
         self._tensors: dict[Path, tuple[TensorValue, TensorValue]] = {}
         self._counts: dict[Path, TensorValue] = {}
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
-        self._asked: list[tuple[str, Any, Any, bool]] = []
+        self._asked: list[Asked] = []
         self._rest: range | None = None
         self._turns.clear()
         self._stand_ins.nodes.clear()
@@ -408,7 +311,7 @@ class _Test(KeepingTurn):
         own, other = jump_at(body, self._place), jump_at(body, frame.index)
         assert own is not None and other is not None
         pairs = zip(both_ways(body, own), both_ways(body, other), strict=True)
-        return all(_is_same_way(body, a, b) for a, b in pairs)
+        return all(is_same_way(body, a, b) for a, b in pairs)
 
     # -- during ------------------------------------------------------------------------------
 
@@ -446,12 +349,12 @@ class _Test(KeepingTurn):
             head: where the items are taken.
         """
         is_dropped = self._exit[1] < len(self._start.stack)
-        return is_dropped or _way(self._frame.body, self._leave_at, head) is None
+        return is_dropped or way_between(self._frame.body, self._leave_at, head) is None
 
     def _is_exit(self, index: int, depth: int) -> bool:
         """Whether the program is out of the loop there, as behind the test."""
-        place, depth = _settled(self._frame.body, index, depth)
-        return depth == self._exit[1] and _is_same_way(self._frame.body, place, self._exit[0])
+        place, depth = settled(self._frame.body, index, depth)
+        return depth == self._exit[1] and is_same_way(self._frame.body, place, self._exit[0])
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison of what counts turns, which ends the loop when it changes."""
@@ -468,11 +371,11 @@ class _Test(KeepingTurn):
             return None
         if not self._is_untouched() or not self._is_exit(other, len(frame.stack)):
             ends = (other, self._leave_at)
-            if any(_way(frame.body, end, self._place) is not None for end in ends):
+            if any(way_between(frame.body, end, self._place) is not None for end in ends):
                 return None
             self._ends_late = True
             self._live = live_locals(frame.body, self._place)
-        self._asked.append((symbol, a, b, answer))
+        self._asked.append(Asked(symbol, a, b, answer))
         return answer
 
     # -- after -------------------------------------------------------------------------------
@@ -892,7 +795,7 @@ class _Test(KeepingTurn):
             if isinstance(after, Scalar) and not is_of_a_turn(after):
                 raise Differs
             carried[repr(path)] = first, after
-        limit = self._limit(counter, carried)
+        limit = turns_alike(counter, carried, self._asked)
         is_cut, limit = limit > most, min(limit, most)
         shown = [path for path in self._numbers if self._is_live(path[0])]
         given = [scalar for scalar, _ in self._turns.taken.values()]
@@ -910,20 +813,6 @@ class _Test(KeepingTurn):
         }
         return _Known(limit, is_cut, numbers, [next(found) for _ in kept], series)
 
-    def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
-        """How many turns there are at most, by what they have asked."""
-        if not self._asked:
-            return len(counter)
-        if len(counter) > MOST_LISTED:  # what does not go up in steps is known for fewer turns
-            carried = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
-        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
-        sides = iter(numbers_of(counter, carried, asked)[0])
-        limit = len(counter)
-        for symbol, _, _, answer in self._asked:
-            a, b = next(sides), next(sides)
-            limit = min(limit, _turns_with(symbol, a, b, answer, limit))
-        return limit
-
 
 def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:
     """A value of a local with what the loop gives in the place of what is carried."""
@@ -934,36 +823,6 @@ def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:
         items = enumerate(value.items)
         return TupleValue(tuple(_with_results((*path, n), item, made) for n, item in items))
     return value
-
-
-def _turns_with(symbol: str, a: Any, b: Any, answer: bool, limit: int) -> int:
-    """For how many turns a comparison has an answer, from the first on.
-
-    Raises:
-        Varies: too many for looking at each.
-    """
-    compare = FUNCTIONS[symbol]
-
-    def holds(turn: int) -> bool:
-        return bool(compare(a.at(turn), b.at(turn))) is answer
-
-    if symbol in _ORDERS and hasattr(a, "step") and hasattr(b, "step"):
-        low, high = 0, limit  # differences of steps go one way: the answer changes once
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if holds(middle) else (low, middle)
-        return low
-    found = next((turn for turn in _few(limit) if not holds(turn)), None)
-    if found is None and limit > _MOST_LOOKED_AT:
-        raise Varies
-    return limit if found is None else found
-
-
-_MOST_LOOKED_AT: Final = 100_000
-
-
-def _few(limit: int) -> Iterator[int]:
-    return iter(range(min(limit, _MOST_LOOKED_AT)))
 
 
 __all__ = ["at_test"]

@@ -234,6 +234,10 @@ class Tried:
         self._stand_ins = StandIns(self._builder)
         self._turns = Turns(number, self._stand_ins.add, executor.heap.next_id)
 
+    def begins_in(self, frame: Frame, span: range) -> bool:
+        """Whether it begins at one of some instructions of a frame."""
+        return frame is self._frame and self._start.index in span
+
     @property
     def _now(self) -> Reads:
         """The locals of the frame while the turn is tried."""

@@ -22,6 +22,7 @@ from dynajit.capture.places.sources import Turn
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.core.records import record
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import Number
@@ -31,6 +32,9 @@ from dynajit.ir.loops import LARGEST_NUMBER, Listed, Steps
 
 #: Turns whose numbers are found one by one: some tenths of a second.
 MOST_LISTED: Final = 100_000
+
+#: Comparisons whose answer changes once at most, where differences go one way.
+_ORDERS: Final = frozenset({"<", "<=", ">", ">="})
 
 #: Of numbers that fit 64 bits whatever number of turns below 2**31 there is.
 LARGEST_START: Final = 1 << 60
@@ -428,6 +432,74 @@ def _checked(column: Sequence[int | float], kind: type) -> Sequence[int | float]
     if issubclass(kind, int) and column and max(map(abs, column)) >= LARGEST_NUMBER:
         raise Varies
     return column
+
+
+@record(eq=False)
+class Asked:
+    """A comparison of numbers of a turn.
+
+    Args:
+        symbol: the operator.
+        a, b: what it compares.
+        answer: in the first turn.
+    """
+
+    symbol: str
+    a: Scalar | Constant
+    b: Scalar | Constant
+    answer: bool
+
+
+def turns_alike(
+    counter: range,
+    carried: Mapping[str, tuple[int | float, Any]],
+    asked: Sequence[Asked],
+) -> int:
+    """For how many turns, from the first on, comparisons have the answers of the first.
+
+    Args:
+        counter: the loop's counter in every turn.
+        carried: see `numbers_of`.
+
+    Raises:
+        Varies: the numbers are not known, or too many turns have to be looked at.
+    """
+    if not asked:
+        return len(counter)
+    if len(counter) > MOST_LISTED:  # what does not go up in steps is known for fewer turns
+        carried = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
+    compared: list[Any] = [number for each in asked for number in (each.a, each.b)]
+    sides = iter(numbers_of(counter, carried, compared)[0])
+    limit = len(counter)
+    for each in asked:
+        limit = min(limit, _turns_with(each, next(sides), next(sides), limit))
+    return limit
+
+
+def _turns_with(asked: Asked, a: Any, b: Any, limit: int) -> int:
+    """For how many turns a comparison has its answer, from the first on.
+
+    Args:
+        a, b: what it compares, in every turn.
+
+    Raises:
+        Varies: too many for looking at each.
+    """
+    compare = FUNCTIONS[asked.symbol]
+
+    def holds(turn: int) -> bool:
+        return bool(compare(a.at(turn), b.at(turn))) is asked.answer
+
+    if asked.symbol in _ORDERS and hasattr(a, "step") and hasattr(b, "step"):
+        low, high = 0, limit  # differences of steps go one way: the answer changes once
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if holds(middle) else (low, middle)
+        return low
+    found = next((turn for turn in range(min(limit, MOST_LISTED)) if not holds(turn)), None)
+    if found is None and limit > MOST_LISTED:
+        raise Varies
+    return limit if found is None else found
 
 
 def step_of(name: str, pair: tuple[int | float, Any]) -> int | None:
