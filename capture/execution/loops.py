@@ -282,7 +282,9 @@ class Watcher:
         if found is None or found.frame is not frame:
             found = Watched(frame, None, (), 1, 0, 0)
         if found.turns >= PEELED and may_try(executor, frame):
-            found = self._tried(executor, found, ENDLESS)
+            was_loop, found = found.is_loop, self._tried(executor, found, ENDLESS)
+            if found.is_loop and not was_loop:
+                found = replace(found, turns=0, heads=())  # what follows may be another loop
         self._watched[key] = _after_turn(executor, found)
 
     def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:

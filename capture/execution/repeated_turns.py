@@ -502,13 +502,16 @@ class RepeatedTurn(KeepingTurn):
         Raises:
             Differs: there are more.
         """
-        executor, frame = self._executor, self._frame
         while left:
             left -= 1
-            executor.run_one()
-            if len(executor.frames) == self.depth and frame.index == self._start.index:
+            self._executor.run_one()
+            if self._is_at_head():
                 return left
         raise Differs
+
+    def _is_at_head(self) -> bool:
+        """Whether the turn is over."""
+        return len(self._executor.frames) == self.depth and self._frame.index == self._start.index
 
     def _check_stack(self) -> None:
         """Refuse a turn that leaves something else on the stack than it found there.

@@ -101,25 +101,34 @@ def _skipped(body: Body, index: int) -> int:
     return index
 
 
-def stays_in(body: Body, start: int, head: int, last: int) -> bool:
+def span_of(body: Body, head: int) -> range:
+    """The instructions of a loop that is no `for`: from its first test on, to which a `continue`
+    leads, and which has the line of the jump back.
+
+    Args:
+        head: where its turns begin.
+    """
+    last = body.while_loops[head]
+    line, first = body.instructions[last].location.line, head
+    while first and body.instructions[first - 1].location.line == line:
+        first -= 1
+    return range(first, last + 1)
+
+
+def stays_in(body: Body, span: range, start: int, head: int) -> bool:
     """Whether there is a way from an instruction to the head of a loop within the loop.
 
     Args:
-        head, last: its first and last instruction; in front of the head there may be the first
-            test, to which a `continue` leads.
+        span: see `span_of`.
     """
-    top = head
-    line = body.instructions[last].location.line
-    while top and body.instructions[top - 1].location.line == line:
-        top -= 1
     work, seen = [start], {start}
     for index in work:
         if index == head:
             return True
-        following = [i for i in _next(body, index) if top <= i <= last and i not in seen]
+        following = [i for i in _next(body, index) if i in span and i not in seen]
         seen.update(following)
         work.extend(following)
     return False
 
 
-__all__ = ["arms_of_loop", "is_same_way", "settled", "stays_in", "way_between"]
+__all__ = ["arms_of_loop", "is_same_way", "settled", "span_of", "stays_in", "way_between"]

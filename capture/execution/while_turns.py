@@ -2,9 +2,10 @@
 break`), and that stands for those that follow.
 
 It has no items that say how many turns there are. The first capture of a turn finds the comparisons
-that would lead out of the loop, and what numbers are after a turn: so many turns have the same
-answers. From there on it is a turn like that of a `for` (`repeated_turns`). The last turn of those
-is captured as it comes, and so is the one in which an answer changes.
+that would lead out of the loop (all comparisons of numbers, where none is known to), and what
+numbers are after a turn: so many turns have the same answers. From there on it is a turn like that
+of a `for` (`repeated_turns`). The last turn of those is captured as it comes, and so is the one in
+which an answer changes.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.repeated_turns import RepeatedTurn
 from dynajit.capture.execution.tried_turns import Differs, Head
 from dynajit.capture.execution.turn_items import Items, Periods
-from dynajit.capture.execution.ways import stays_in
+from dynajit.capture.execution.ways import span_of, stays_in
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.tensors.turns import MOST_LISTED, Asked, Varies, is_of_a_turn, turns_alike
 from dynajit.capture.values.numbers import FUNCTIONS
@@ -42,10 +43,12 @@ class WhileTurn(RepeatedTurn):
         period: int,
         fewest: int,
     ) -> None:
-        self._fewest, self._is_counted = fewest, False
-        self._last = frame.body.while_loops[frame.index]
+        self._fewest, self._is_counted, self._ends_by_any = fewest, False, False
+        self._span = span_of(frame.body, frame.index)
         #: Comparisons of the turn that is being captured which lead out of the loop.
         self._asked: list[Asked] = []
+        #: The others, until it is known how many turns there are.
+        self._others: list[Asked] = []
         super().__init__(executor, frame, before, _turns(2 * period), number, period)
 
     def make(self) -> None:
@@ -55,6 +58,8 @@ class WhileTurn(RepeatedTurn):
             Differs, GraphBreak, ...: it stands for no other, or nobody knows for how many.
         """
         self._capture()
+        if not self._asked:
+            self._asked, self._ends_by_any = self._others, True
         length = self._items.length
         count = self._count() * length
         if count < self._fewest + length:
@@ -84,10 +89,20 @@ class WhileTurn(RepeatedTurn):
 
     def _clear(self) -> None:
         super()._clear()
-        self._asked.clear()
+        self._asked, self._others = [], []
 
     def _begin_turn(self, counter: Scalar, place: int) -> None:
         """The frame is in the turn already."""
+
+    def _is_at_head(self) -> bool:
+        """See `RepeatedTurn`.
+
+        Raises:
+            Differs: the turn has left the loop.
+        """
+        if len(self._executor.frames) == self.depth and self._frame.index not in self._span:
+            raise Differs
+        return super()._is_at_head()
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison that leads out of the loop when it changes, or is the same in
@@ -97,11 +112,13 @@ class WhileTurn(RepeatedTurn):
         answer = FUNCTIONS[symbol](a.value, b.value)
         if type(answer) is not bool:
             return None
-        if self._leads_out(frame, answer):
-            first, second = self._settled_side(a), self._settled_side(b)
-            self._asked.append(Asked(symbol, first, second, answer))
-            return answer
-        return super()._decide(frame, symbol, a, b) if self._is_counted else answer
+        is_end = self._ends_by_any or self._leads_out(frame, answer)
+        if self._is_counted and not is_end:
+            return super()._decide(frame, symbol, a, b)
+        first, second = self._settled_side(a), self._settled_side(b)
+        asked = self._asked if is_end else self._others
+        asked.append(Asked(symbol, first, second, answer))
+        return answer
 
     def _settled_side(self, side: Scalar | Constant) -> Scalar | Constant:
         """A side of a comparison, made of nothing but literals and the turn's own numbers."""
@@ -120,7 +137,7 @@ class WhileTurn(RepeatedTurn):
         if jump is None:
             return False
         other = both_ways(frame.body, jump)[1 if answer else 0]
-        return not stays_in(frame.body, other, self._start.index, self._last)
+        return not stays_in(frame.body, self._span, other, self._start.index)
 
     def _finish(self) -> None:
         """Put a loop in the place of the turn and of all that follow it but the last.
