@@ -39,10 +39,11 @@ from dynajit.capture.execution.tried_turns import (
     may_try,
 )
 from dynajit.capture.execution.turn_items import items_left, items_of
-from dynajit.capture.execution.while_turns import ENDLESS, WhileTurn
+from dynajit.capture.execution.while_turns import ENDLESS, CountedWhileTurn, Ending, WhileTurn
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.iteration import settled_range
+from dynajit.capture.python.iteration import MANY_ITEMS, MOST_ITEMS, settled_range
+from dynajit.capture.python.truth import scalar_predicate
 from dynajit.capture.tensors.turns import (
     Varies,
 )
@@ -368,7 +369,30 @@ class Watcher:
         turn.is_made = self.attempt(turn, turn.make)
         if not turn.is_made:
             executor.recorder.restore(mark)
+            ending = turn.ending if isinstance(turn, WhileTurn) else None
+            turn.is_made = ending is not None and self._try_counted(executor, found, before, ending)
         return turn
+
+    def _try_counted(
+        self, executor: "Executor", found: Watched, before: Head, ending: Ending
+    ) -> bool:
+        """Try a turn of a `while` that stands for any number of others.
+
+        Returns:
+            Whether it does.
+        """
+        turns = ending.turns
+        if not MANY_ITEMS <= turns.value < MOST_ITEMS:
+            return False
+        mark = executor.recorder.mark()
+        scalar_predicate(executor, turns, ">=", MANY_ITEMS)
+        scalar_predicate(executor, turns, "<", MOST_ITEMS)
+        executor.recorder.use_scalar_type(turns)
+        turn = CountedWhileTurn(executor, found.frame, before, ending, self.number())
+        if self.attempt(turn, turn.make):
+            return True
+        executor.recorder.restore(mark)
+        return False
 
     def _turn(
         self, executor: "Executor", found: Watched, before: Head, count: int

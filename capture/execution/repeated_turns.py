@@ -116,6 +116,7 @@ class RepeatedTurn(KeepingTurn):
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
+        decides: whether comparisons are asked whether they are the same in all turns.
         is_made: it has become a loop.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
@@ -140,6 +141,7 @@ class RepeatedTurn(KeepingTurn):
         super().__init__(executor, frame, number)
         self._before, self._items = before.frame, Periods(items, period)
         self.alike, self.rare, self.is_made = period, 0, False
+        self.decides = items.stop is None
         #: Locals with ints that are taken to go up by so much in each turn.
         self._assumed: dict[str, int] = {}
         #: Local -> what it holds in front of the turn, what stands for that.
@@ -465,8 +467,8 @@ class RepeatedTurn(KeepingTurn):
         self.hands_leaves_on = self.hands_leaves_on or self._memories.are_of_leaves
         counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
         self._turns.asked.update(self._items.each.lists)
-        self._turns.decide = self._decide if self._items.each.stop is None else None
-        self._turns.settles_truths = self._turns.decide is not None
+        self._turns.decide = self._decide if self.decides else None
+        self._turns.settles_truths = self._items.each.stop is None
         left = MOST_INSTRUCTIONS
         for place in range(self._items.length):
             self._check_stack()

@@ -316,6 +316,11 @@ def _blocks_name(device: Device) -> str:
     return f"random blocks of {device}"
 
 
+def are_computed_alike(a: Any, b: Any) -> bool:
+    """Whether two numbers are made of the same ones by the same operations."""
+    return bool(_key(a) == _key(b))
+
+
 def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:
     """Whether a number is computed for every turn before there is a loop: `numbers_of` refuses the
     loop where that raises, or gives a number of another class than in this turn."""
