@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
+from dynajit.capture.machine.heap import Heap
 from dynajit.capture.tensors.memory import is_same_place, view_by
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -300,4 +301,16 @@ def is_read_again(before: Any, now: Any) -> bool:
     return bool(before == same)
 
 
-__all__ = ["Memories", "NotCarried", "is_read_again", "is_second_view", "view_like"]
+def is_viewed_first(heap: Heap, before: Any, now: Any) -> bool:
+    """Whether a tensor is what it was, but for memory of its own, which it has since a view of it
+    was made, and which nobody has written."""
+    if not isinstance(before, TensorContents) or not isinstance(now, TensorContents):
+        return False
+    if before.memory or not now.memory or heap[now.memory].version:
+        return False
+    same = replace(now, value=before.value, version=before.version, memory=0)
+    return bool(before == same)
+
+
+__all__ = ["Memories", "NotCarried", "is_read_again", "is_second_view", "is_viewed_first",
+           "view_like"]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.bytecode.instructions import Body
-from dynajit.capture.execution.memories import is_read_again
+from dynajit.capture.execution.memories import is_read_again, is_viewed_first
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
 from dynajit.capture.execution.slots import (
     WHOLE,
@@ -397,7 +397,9 @@ class Tried:
         known = self._followed()
         for identity, old in heap.written_since(self._mark.heap).items():
             now = heap[identity]
-            if now is old or identity in known or is_read_again(old, now):
+            if now is old or identity in known:
+                continue
+            if is_read_again(old, now) or is_viewed_first(heap, old, now):
                 continue
             old = self._in_front.get(identity, old)
             if self._has_changed_slots_only(identity, old, now):

@@ -157,7 +157,8 @@ class Unrolled:
             span = (-1, -1) if iterator else (instruction.argument, instruction.index)
             found = _Counted(frame, place, iterator, span, rest, 0, nodes, nodes, self._varying)
             self._varying += self._lengths.setdefault(place, rest) != rest
-        self._refuse_long(executor, found, rest)
+        head = instruction.index if iterator is not None else instruction.argument
+        self._refuse_long(executor, found, rest, executor.loops.is_open(frame, head))
         counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
         self._counted[id(frame), instruction.offset] = counted
 
@@ -179,9 +180,10 @@ class Unrolled:
         rests = [found.rest for found in self._counted.values()]
         return not all(rests) or math.prod(rests) >= TURNS_ASKED
 
-    def _refuse_long(self, executor: "Executor", found: _Counted, rest: int) -> None:
+    def _refuse_long(
+        self, executor: "Executor", found: _Counted, rest: int, may_be_alike: bool
+    ) -> None:
         nodes = executor.recorder.builder.nodes
-        may_be_alike = executor.loops.is_open(found.frame, found.frame.index)
         is_settled = found.turns >= _SETTLED and not may_be_alike  # else it may become one loop
         made, to_come = len(nodes) - found.first, rest if is_settled else 0
         turns = found.turns + to_come

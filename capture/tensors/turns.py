@@ -83,7 +83,7 @@ class Turns:
 
     def take(self, scalar: Scalar) -> graph.Value:
         """The input that stands for a number."""
-        key = _key(scalar)
+        key = key_of(scalar)
         found = self.taken.get(key)
         if found is None:
             is_float = scalar.python_type is float
@@ -316,18 +316,13 @@ def _blocks_name(device: Device) -> str:
     return f"random blocks of {device}"
 
 
-def are_computed_alike(a: Any, b: Any) -> bool:
-    """Whether two numbers are made of the same ones by the same operations."""
-    return bool(_key(a) == _key(b))
-
-
 def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:
     """Whether a number is computed for every turn before there is a loop: `numbers_of` refuses the
     loop where that raises, or gives a number of another class than in this turn."""
     owner = _owner(turns, scalar)
     if owner is None:
         return False
-    owner.relied.setdefault(_key(scalar), scalar)
+    owner.relied.setdefault(key_of(scalar), scalar)
     return True
 
 
@@ -359,14 +354,14 @@ def _is_of_turns_only(scalar: Any) -> bool:
     return scalar.expression is not None and all(map(_is_of_turns_only, scalar.expression[1]))
 
 
-def _key(value: Any) -> Any:
-    """Equal for numbers that are computed alike."""
+def key_of(value: Any) -> Any:
+    """Equal for numbers that are made of the same ones by the same operations."""
     if isinstance(value, Constant):
         is_number = isinstance(value.value, (int, float))
         return (type(value.value), repr(value.value)) if is_number else value
     if value.expression is None:
         return value.source
-    return value.expression[0], *map(_key, value.expression[1])
+    return value.expression[0], *map(key_of, value.expression[1])
 
 
 def numbers_of(

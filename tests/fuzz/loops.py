@@ -39,6 +39,17 @@ COMMON = [
     "w[$i % 7, $i % 5] = k", "$a *= 0.5", "w[$i] = xs[$i % 7]", "$a = v * 0.5", "v += 0.1",
     "$a = $a * 0.5 + x", "$a = x * $i - y", "out.append(x * 0.5)", "$a = $a + x",
 ]  # fmt: skip
+#: Slices that follow the counter.
+WINDOWS = [
+    "$a = w[$i:$i + 2].sum(0) * 0.1 + $a", "w[$i:$i + 3] = $a", "w[$i:$i + 2] += $a", "w[$i] = $a",
+    "w[2 * $i:2 * $i + 2, 1:3] *= 0.5", "$a = $a * 0.5 + w[$i + 1:$i + 3, $i % 5].sum()",
+    "z = w[$i:$i + 2]; z[0] = $a", "out.append(w[$i:$i + 2].clone())", "out.append(w[$i:$i + 2])",
+    "$a = $a + w[-$i - 4:-$i - 2].sum(0) * 0.1", "w[$i - 1:$i + 1] = $a * 0.5", "z = w[$i:$i + 4]",
+    "$a = $a * 0.5 + z[1:3, :].sum(0)", "w[$i:$i + 2] = w[$i + 2:$i + 4] + 0.5", "$a = z[0] * 0.5",
+    "w[3 * $i:3 * $i + 3] = xs[:3]", "$a = xs[$i % 5:$i % 5 + 2].sum(0) * 0.5 + $a", "z += 0.25",
+    "w[:, $i % 3:$i % 3 + 2] += k", "$a = $a * 0.5 + w[$i:$i + 5:2].sum(0)", "w[k:k + 2] = $a",
+    "$a = $a + xs[r % 4:r % 4 + 3].sum(0) * 0.1", "w[$i * $i:$i * $i + 2] = $a", "z = w[k:$i + 3]",
+]  # fmt: skip
 RARE = [
     "$a[0] = $i * 0.1",
     "$a[$i % 5] += 1",
@@ -144,6 +155,11 @@ HEADS = [
     ["for i, (x, y) in enumerate(zip(ys, reversed(list(w[:{n}])))):"],
     ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
     ["c = c + 1", "while c.abs().sum() > 0.5:", " c = c * 0.7; q += 2", " if q > 60: break"],
+    ["while i < {n}:", " i += 1"], ["while i < {m}:", " i += 3"],
+    ["i = {n}", "while i:", " i -= 1"], ["g = 1", "while g < 10**9:", " g *= 3; i += 1"],
+    ["g = 0", "while True:", " if g == {n}: break", " g += 1; i = g * 2"],
+    ["g = 0.0", "while g < 2.0 and i < {m}:", " g += 0.1; i += 1"],
+    ["g = {m}", "while not g < 3:", " g -= 3; i = g"],
     ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
 ]  # fmt: skip
 
@@ -179,6 +195,7 @@ def text(seed: int, varies: bool = False) -> str:
     def statement(counter: str) -> str:
         usual = COUNTED if varies else ASKING if asks and chosen.random() < 0.6 else COMMON
         usual = KEEPING if keeps(seed) and not varies and chosen.random() < 0.6 else usual
+        usual = WINDOWS if slices(seed) and not varies and chosen.random() < 0.5 else usual
         usual = DRAWING if draws(seed) and chosen.random() < 0.4 else usual
         found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
@@ -192,16 +209,15 @@ def text(seed: int, varies: bool = False) -> str:
         "x = y = d; ys = w + 0.25",
     ]
     lines += ["s = 0.5; e = float(1); r = 0"] * asks
+    lines += ["z = w[5:7]; r = 0"] * slices(seed)
     is_keeping = keeps(seed) and not varies
-    lines += [
-        "st = o2 = (a, b * 0.5); dct = {'h': b * 0.5, 'k': 1}; kept = [a, 0, b + 0]"
-    ] * is_keeping
-    lines += ["obj.h = a * 0.5; obj.n = 0; obj.t = 0.5; obj.st = 0; obj.flag = False"] * is_keeping
+    lines += KEPT * is_keeping
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     head = chosen.choice(HEADS)
     lines += [line.format(n=turns, m=3 * turns) for line in head if not varies]
-    lines += ["for i in range(count):"] * varies
+    counted = ["for i in range(count):"] if seed % 2 else ["while i < count:", " i += 1"]
+    lines += counted if varies else []
     lines += [" " + statement("i") for _ in range(chosen.randint(1, 5))]
     has_branches = seed % 4 == 2
     if has_branches:
@@ -220,6 +236,7 @@ def text(seed: int, varies: bool = False) -> str:
     names += ["u", "m", "n", "f"] * has_branches + ["s", "e", "r"] * asks
     names += ["on", "st", "o2", "*kept", "*dct.values()"] * is_keeping
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
+    names += ["z"] * slices(seed)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
     found = HELPER * has_branches
@@ -252,6 +269,11 @@ def asks_for_numbers(seed: int) -> bool:
 def keeps(seed: int) -> bool:
     """Whether the program keeps things in objects, and writes texts."""
     return seed % 6 in (0, 5)
+
+
+def slices(seed: int) -> bool:
+    """Whether the program takes slices that follow its counter."""
+    return seed % 11 in (2, 5, 7)
 
 
 def draws(seed: int) -> bool:

@@ -17,7 +17,7 @@ from dynajit.capture.python.tensors.arrays import elements_of
 from dynajit.capture.python.tensors.counts import as_index, counted_in, is_count
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
-from dynajit.capture.tensors.turns import compared_in_all, is_of_a_turn
+from dynajit.capture.tensors.turns import compared_in_all, is_of_a_turn, key_of
 from dynajit.capture.values.containers import SliceValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
@@ -137,7 +137,8 @@ def _window(machine: Machine, tensor: TensorValue, dim: int, entry: SliceValue) 
     first, end = (-size, -1) if is_from_end else (0, size)
     if not (first <= start.value and stop.value <= end):
         return None  # Python cuts it in this turn
-    turns = machine.recorder.turns
+    # what an arm that Python leaves out asks is harmless, wherever it is
+    turns = machine.recorder.turns if machine.recorder.builder.arm is None else ()
     answers = (
         compared_in_all(turns, ">=", start, Constant(first)),
         compared_in_all(turns, "<=", stop, Constant(end)),
@@ -174,8 +175,9 @@ def _sum_of_number(value: Scalar | Constant) -> _Sum:
         return {None: value.value}
     symbol, operands = value.expression or ("", ())
     if symbol in ("+", "-", "*", "neg"):
-        return _combined(symbol, [_sum_of_number(operand) for operand in operands]) or {value: 1}
-    return {value if value.source is None else value.source: 1}
+        found = _combined(symbol, [_sum_of_number(operand) for operand in operands])
+        return {key_of(value): 1} if found is None else found
+    return {key_of(value): 1}
 
 
 def _sum_of_node(node: Any) -> _Sum | None:
@@ -191,7 +193,8 @@ def _sum_of_node(node: Any) -> _Sum | None:
         known = [part for part in parts if part is not None]
         symbol = {"add": "+", "sub": "-", "mul": "*", "neg": "neg"}[name]
         if len(known) == len(parts):
-            return _combined(symbol, known) or {node: 1}
+            found = _combined(symbol, known)
+            return {node: 1} if found is None else found
     return {node: 1}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from tests.support.loops import loops_of
+from tests.support.loops import assert_same, loops_of
 
 X = dj.arange(6.0) + 1
 
@@ -195,20 +195,6 @@ OTHERS = [
     written_by_another_name, written_in_a_list, a_ring_that_is_written, views_of_one_memory,
     more_lags_than_turns, one_object_at_first,
 ]  # fmt: skip
-
-
-def seen(results: Any) -> Any:
-    """What results hold, which are one object, and which share memory."""
-    arrays = [np.asarray(each) for each in results]
-    one = [[a is b for a in results] for b in results]
-    shared = [[np.shares_memory(a, b) for a in arrays] for b in arrays]
-    return [*map(type, results)], [a.dtype for a in arrays], one, shared
-
-
-def assert_same(expected: Any, found: Any) -> None:
-    assert seen(expected) == seen(found)
-    for a, b in zip(expected, found, strict=True):
-        np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("function", [*LOOPS, *OTHERS])

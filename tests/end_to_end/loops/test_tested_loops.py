@@ -418,3 +418,17 @@ def test_a_loop_without_an_end_is_interrupted() -> None:
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("part", [lambda x, i: x[i], lambda x, i: x[0:2, 1], lambda x, i: x.T[1]])
+def test_turns_may_be_the_first_to_look_at_part_of_a_tensor(part: Any) -> None:
+    def run(x, w):
+        i = 0
+        while w.sum() < 10 and i < 40:
+            w = w * 0.9 + part(x, i).sum()
+            i += 1
+        return w
+
+    x, w = dj.rand(50, 3), dj.zeros(2)
+    dj.testing.assert_close(dj.compile(run, fullgraph=True)(x, w), run(x, w))
+    assert loops_of(run, x, w) == (1, 1)
