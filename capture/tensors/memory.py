@@ -537,7 +537,7 @@ def _image_of(recorder: "Recorder", contents: TensorContents) -> _Image | None:
             array = evaluate(step.op, [array], dict(step.attributes))
             continue
         for dim in sorted(step.attributes["dims"], reverse=True):
-            by, shown = array.strides[dim], _shown(recorder, step)
+            by, shown = array.strides[dim], window_length(recorder, step)
             size = array.shape[dim] - (0 if shown is None else shown - 1)
             if not size or len(moved) * size > MOST_PLACES:
                 return None
@@ -546,7 +546,7 @@ def _image_of(recorder: "Recorder", contents: TensorContents) -> _Image | None:
     return _Image(array, frozenset(moved))
 
 
-def _shown(recorder: "Recorder", step: Step) -> int | None:
+def window_length(recorder: "Recorder", step: Step) -> int | None:
     """How many elements of its dim a window shows; None: a number shows one, without the dim."""
     if step.start is None or step.numbers is None:
         return None

@@ -145,7 +145,8 @@ def compared_in_all(turns: Sequence[Turns], symbol: str, a: Value, b: Value) -> 
     if not turns or not turns[-1].settles_truths:
         return None
     answer = decided(turns, None, symbol, a, b)
-    is_own = all(not is_of_a_turn(side) or _owner(turns[-1:], side) for side in (a, b))
+    numbers = [side for side in (a, b) if isinstance(side, Scalar) and is_of_a_turn(side)]
+    is_own = all(_owner(turns[-1:], number) for number in numbers)
     return False if answer is None and is_own else answer
 
 
