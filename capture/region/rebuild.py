@@ -32,6 +32,7 @@ from dynajit.capture.region.rebuild_iterators import (
     sequence_iterator,
     table_iterator,
 )
+from dynajit.capture.tensors.memory import window_length
 from dynajit.capture.tensors.sizes import function_of
 from dynajit.capture.values import hashed
 from dynajit.capture.values.containers import (
@@ -286,12 +287,9 @@ class Rebuilder:
         if names:
             view = functools.partial(view_of_sizes, step.op, step.attributes, names)
         given = step.numbers if step.start is None else step.start
-        if step.start is not None:
-            (dim,), length = (
-                step.attributes["dims"],
-                self.recorder.graph_value(step.numbers).shape[1],
-            )
-            view = functools.partial(window_at, dim, length)
+        length = window_length(self.recorder, step)
+        if length is not None:
+            view = functools.partial(window_at, step.attributes["dims"][0], length)
         elif step.numbers is not None:
             view = functools.partial(view_by_numbers, step.attributes["dims"])
         if step.is_data:
