@@ -475,7 +475,8 @@ class RepeatedTurn(KeepingTurn):
             self._begin_turn(counter, place)
             left = self._run_to_head(left)
         self._look_into_slots()
-        if self._is_last_other:
+        if self._is_last_other or self._items.each.is_last_other:
+            self._is_last_other = True
             self._now.read.update(filter(self._may_be_read, self._start.locals))
 
     def _begin_turn(self, counter: Scalar, place: int) -> None:

@@ -1,5 +1,5 @@
-"""What a `for` gives in each turn, where it follows the counter: ranges, rows of a tensor,
-numbers, and `enumerate` and `zip` of such.
+"""What a `for` gives in each turn, where it follows the counter: ranges, rows and parts of a
+tensor, numbers, and `enumerate` and `zip` of such.
 
 `items_left` counts what an iterator has left, where that is known. `items_of` says what it gives in
 the turn of a run-time number, and lets it go on by many items; None where the items are others.
@@ -19,7 +19,9 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
     place_in_turn,
 )
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method
+from dynajit.capture.python.tensors.windows import window
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn, numbers_in
 from dynajit.capture.values.containers import (
@@ -53,6 +55,7 @@ class Items:
         skip: lets the iterator go on by so many items.
         lists: heap ids of lists that it goes over.
         stop: the run-time number at which the counter ends; None: it is the same in other calls.
+        is_last_other: the last item has another shape.
     """
 
     counter: range
@@ -60,6 +63,7 @@ class Items:
     skip: Callable[[int], None]
     lists: tuple[int, ...] = ()
     stop: Scalar | None = None
+    is_last_other: bool = False
 
 
 @record(eq=False)
@@ -163,6 +167,7 @@ def items_of(machine: Machine, iterator: IteratorValue) -> Items | None:
         lambda number: TupleValue(tuple(_given(part, number) for part in parts)),
         skip,
         tuple(identity for part in parts for identity in part.lists),
+        is_last_other=any(part.is_last_other for part in parts),
     )
 
 
@@ -197,6 +202,7 @@ def _of_enumerate(
         lambda number: TupleValue((_of_steps(number, state.count, 1), _given(inner, number))),
         skip,
         inner.lists,
+        is_last_other=inner.is_last_other,
     )
 
 
@@ -219,30 +225,61 @@ def _of_sequence(
         return Items(range(count), functools.partial(_number, machine, tuple(items)), skip, lists)
     if _are_of_calls(items):
         return Items(range(count), _from_table(machine, items), skip, lists)
-    places = [_row(machine, item) for item in items]
-    if any(place is None for place in places):
+    return _of_parts(machine, items, skip, lists)
+
+
+@record(eq=False)
+class _Part:
+    """Part of a tensor along a dim.
+
+    Args:
+        held: the part, as a tensor.
+        dim, start: where it begins.
+        length: how many elements it has; None: it is one, without the dim.
+    """
+
+    held: TensorValue
+    dim: int
+    start: int
+    length: int | None
+
+
+def _of_parts(
+    machine: Machine, items: Sequence[Value], skip: Callable[[int], None], lists: tuple[int, ...]
+) -> Items | None:
+    """Rows of one tensor, or its parts of one length, of which the last may be shorter."""
+    found = [_part(machine, item) for item in items]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
         return None
-    (first, start), (_, second) = places[0], places[1 if count > 1 else 0]  # type: ignore[misc]
-    step = (second - start) or 1
-    counter = range(start, start + count * step, step)
-    contents: TensorContents = machine.heap[first.identity]
-    for (value, place), wanted in zip(places, counter, strict=True):  # type: ignore[misc]
-        other: TensorContents = machine.heap[value.identity]
-        if place != wanted or other.memory != contents.memory:
+    first, last = parts[0], parts[-1]
+    step = (parts[1 if len(parts) > 1 else 0].start - first.start) or 1
+    counter = range(first.start, first.start + len(parts) * step, step)
+    contents: TensorContents = machine.heap[first.held.identity]
+    for part, place in zip(parts, counter, strict=True):
+        other: TensorContents = machine.heap[part.held.identity]
+        if (part.start, part.dim) != (place, first.dim) or other.memory != contents.memory:
             return None
-        if other.steps[:-1] != contents.steps[:-1] or value.cls is not first.cls:
+        if other.steps[:-1] != contents.steps[:-1] or part.held.cls is not first.held.cls:
+            return None
+        if part is not last and part.length != first.length:
             return None
     if any(value.python_type is not items[0].python_type for value in items):
         return None
 
     def item(number: Scalar) -> Value:
         whole = tensor_memory.view_by(machine.recorder, contents.memory, contents.steps[:-1])
-        place = place_in_turn(machine, whole, number)
-        row = native_method(machine, whole, "__getitem__", [place], {})
-        assert isinstance(row, TensorValue)
-        return made_like(machine, items[0], row)
+        if first.length is None:
+            place = place_in_turn(machine, whole, number)
+            found = native_method(machine, whole, "__getitem__", [place], {})
+        else:
+            is_part = contents.steps[-1].is_part
+            found = window(machine, whole, first.dim, number, first.length, is_part=is_part)
+        assert isinstance(found, TensorValue)
+        return made_like(machine, items[0], found)
 
-    return Items(counter, item, skip, lists)
+    is_last_other = last.length != first.length
+    return Items(counter, item, skip, lists, is_last_other=is_last_other)
 
 
 def _are_of_calls(items: Sequence[Value]) -> bool:
@@ -284,8 +321,9 @@ def _number(machine: Machine, items: Sequence[Value], number: Scalar) -> Value:
     return found
 
 
-def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
-    """(a tensor, or that of an array; which row it is of what the steps before the last show)."""
+def _part(machine: Machine, item: Value) -> _Part | None:
+    """Which part a tensor, or that of an array, is of what the steps before the last show; None: it
+    is no row, and no slice of one dim."""
     held = elements_of(machine, item)
     if held is None:
         return None
@@ -294,10 +332,22 @@ def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
     if not contents.memory or not contents.steps or is_special:
         return None
     step = contents.steps[-1]
-    if step.op is not TABLE.select or step.attributes["dim"] != 0 or step.numbers is not None:
+    if step.numbers is not None:
         return None
-    index = step.attributes["index"]
-    return (held, index) if type(index) is int else None
+    if step.op is TABLE.select and step.attributes["dim"] == 0:
+        index = step.attributes["index"]
+        return _Part(held, 0, index, None) if type(index) is int else None
+    if step.op is not TABLE.slice:
+        return None
+    whole = tensor_memory.view_by(machine.recorder, contents.memory, contents.steps[:-1])
+    sizes, bounds = tensor_type(machine, whole).shape, step.attributes
+    each = [*zip(bounds["start"], bounds["stop"], bounds["step"], sizes, strict=True)]
+    cut = [dim for dim, (start, stop, by, size) in enumerate(each) if (start, stop) != (0, size)]
+    is_known = all(type(size) is int for row in each for size in row)
+    if len(cut) != 1 or not is_known or any(by != 1 for *_, by, _ in each):
+        return None
+    start, stop, *_ = each[cut[0]]
+    return _Part(held, cut[0], start, stop - start)
 
 
 __all__ = ["Items", "Periods", "items_left", "items_of"]

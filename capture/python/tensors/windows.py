@@ -68,9 +68,9 @@ def with_windows(
         entry = entries[place]
         if dim is None or not isinstance(entry, SliceValue):
             continue
-        window = _window(machine, seen, dim, entry)
-        if window is not None:
-            seen = _taken(machine, seen, dim, window)
+        found = _window(machine, seen, dim, entry)
+        if found is not None:
+            seen = _taken(machine, seen, dim, found)
             rest[place] = SliceValue(NONE, NONE, entry.step)
     is_whole = all(isinstance(entry, SliceValue) and _is_whole(machine, entry) for entry in rest)
     return seen, None if is_whole and seen is not tensor else TupleValue(tuple(rest))
@@ -213,25 +213,65 @@ def _combined(symbol: str, parts: Sequence[_Sum]) -> _Sum | None:
     return {key: first.get(key, 0) + sign * second.get(key, 0) for key in {*first, *second}}
 
 
-def _taken(machine: Machine, tensor: TensorValue, dim: int, window: _Window) -> TensorValue:
+def _taken(machine: Machine, tensor: TensorValue, dim: int, taken: _Window) -> TensorValue:
     """A window of a tensor, as a view."""
-    recorder = machine.recorder
-    kind = tensor_type(machine, tensor)
-    if isinstance(window.start, Scalar):
-        number = recorder.lift_scalar(window.start)
-        place = TABLE.full(number, shape=(), dtype=int64, device=kind.device)
-        place = TABLE.add(place, kind.shape[dim]) if window.is_from_end else place
+    start = taken.start
+    if isinstance(start, Scalar):
+        place = _as_place(machine, tensor, start)
+        size = tensor_type(machine, tensor).shape[dim]
+        place = TABLE.add(place, size) if taken.is_from_end else place
     else:
-        place = recorder.graph_value(as_index(machine, window.start))
-    if not window.is_inside:
+        place = machine.recorder.graph_value(as_index(machine, start))
+    if not taken.is_inside:
         require(TABLE.ge(place, 0))  # an index counts from the end instead
+    return _at_place(machine, tensor, dim, place, taken.length)
+
+
+def window(
+    machine: Machine,
+    tensor: TensorValue,
+    dim: int,
+    start: Scalar,
+    length: int,
+    *,
+    is_part: bool = False,
+) -> TensorValue:
+    """So many elements of a dim from a number of a turn on, which lie within the dim: a view.
+
+    Args:
+        is_part: it is one of several views that one call gave.
+    """
+    place = _as_place(machine, tensor, start)
+    return _at_place(machine, tensor, dim, place, length, is_part=is_part)
+
+
+def _as_place(machine: Machine, tensor: TensorValue, number: Scalar) -> graph.Value:
+    device = tensor_type(machine, tensor).device
+    lifted = machine.recorder.lift_scalar(number)
+    found: graph.Value = TABLE.full(lifted, shape=(), dtype=int64, device=device)
+    return found
+
+
+def _at_place(
+    machine: Machine,
+    tensor: TensorValue,
+    dim: int,
+    place: graph.Value,
+    length: int,
+    *,
+    is_part: bool = False,
+) -> TensorValue:
+    builder = machine.recorder.builder
 
     def part(whole: Any) -> Any:
-        return recorder.builder.window(whole, dim, place, window.length)
+        found = builder.window(whole, dim, place, length)
+        if is_part:
+            builder.note_parts((found,))
+        return found
 
     made = native_call(machine, part, [tensor], {})
     assert isinstance(made, TensorValue)
     return made
 
 
-__all__ = ["with_windows"]
+__all__ = ["window", "with_windows"]

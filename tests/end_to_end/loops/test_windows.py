@@ -169,7 +169,33 @@ def until_a_tensor_says_so(x, w):
     return w, w * 0 + i
 
 
+def split(x, w):
+    for part, other in zip(x.split(10), x[:, 1:].split(10)):  # noqa: B905
+        w = w * 0.9 + part[0, :2] * other.sum(0)
+    return w, part, other
+
+
+def chunks_by_number(x, w):
+    for k, part in enumerate(x[:100].chunk(10)):
+        w = w * 0.9 + part[0, :2] * k
+    return w, part
+
+
+def columns_of_a_split(x, w):
+    total = dj.zeros(3)
+    for part in x.T.split(8, dim=1):
+        total = total * 0.9 + part.sum(1)
+    return total, part, w
+
+
+def places_of_a_split(x, w):
+    for places in dj.arange(100).flip(0).split(10):
+        w = w * 0.9 + x[places, 1:].sum(0)
+    return w, places
+
+
 LOOPS = [
+    split, chunks_by_number, columns_of_a_split, places_of_a_split,
     mini_batches, by_their_number, shuffled, of_a_while, moving_means, in_place, from_the_end,
     every_second, of_two_dims, beside_indices, blocks, blocks_with_gaps, columns,
     blocks_that_overlap, a_view_of_the_last_turn, under_a_condition,
@@ -219,7 +245,30 @@ def kept_views(x, w):
     return y, w, *parts
 
 
+def split_backwards(x, w):
+    for part in reversed(x.split(10)):
+        w = w * 0.9 + part[0, :2]
+    return w, part
+
+
+def split_by_sizes(x, w):
+    for part in x.split([5] * 10 + [6] * 8 + [5]):
+        w = w * 0.9 + part[0, :2] * part.shape[0]
+    return w, part
+
+
+def decided_by_the_last_shape(x, w):
+    y = w
+    for part in x.split(10):
+        if len(part) < 10:
+            w = w + y
+        y = part[0, :2] * 1
+        w = w * 0.9 + y
+    return w, y
+
+
 OTHERS = [
+    split_backwards, split_by_sizes, decided_by_the_last_shape,
     of_inner_loops, cut_in_some_turns, empty_at_first, always_empty, of_other_lengths,
     written_through_views, kept_views,
 ]  # fmt: skip
@@ -254,6 +303,19 @@ def test_gradients_of_windows_add_up_where_they_overlap() -> None:
         grads.append(x.grad.numpy())
     np.testing.assert_allclose(grads[1], grads[0], rtol=1e-12)
     assert loops_of(run, signal(100).requires_grad_()) == 1
+
+
+def test_parts_of_one_call_are_not_written_while_gradients_are_recorded() -> None:
+    def run(x):
+        y = x * 1
+        for part in y.split(5):
+            part.mul_(2)
+        return y
+
+    for function in (run, dj.compile(run)):
+        with pytest.raises(RuntimeError, match="in-place writes"):
+            function(signal(100).requires_grad_())
+        dj.testing.assert_close(function(signal(100)), signal(100) * 2)
 
 
 def test_an_epoch_by_slices_is_one_loop() -> None:
