@@ -147,6 +147,8 @@ class RepeatedTurn(KeepingTurn):
         self._is_last_other = False
         #: Locals with numbers of Python's that the launch computes from this turn on.
         self._computed: set[str] = set()
+        #: Locals with numbers that do not follow the counter, as the turn has shown.
+        self._launched: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -172,7 +174,7 @@ class RepeatedTurn(KeepingTurn):
             self._capture()
             written, late = self._memories.further(self._mark.heap), self._changed_late()
             slots = self._changed_slots(self._mark.heap)
-            is_more = self._has_gained()
+            is_more = self._has_gained() | self._has_launched()
             if not written and not late and not slots and not is_more:
                 break
             self.undo()
@@ -275,6 +277,18 @@ class RepeatedTurn(KeepingTurn):
                 if identity in known or not heap.is_made_since(self._mark.heap, identity):
                     raise Differs
 
+    def _has_launched(self) -> bool:
+        """Whether the turn leaves numbers that the launch computes where there are others in front
+        of it; noted for the next try."""
+        found = {
+            name
+            for name in self._numbers
+            if name in self._now.read and is_count(dict.get(self._now, name, Constant(None)))
+        }
+        is_new = not found <= self._launched
+        self._launched |= found
+        return is_new
+
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
         return {
@@ -327,6 +341,8 @@ class RepeatedTurn(KeepingTurn):
                 self._tensors[name] = held, self._stand_in(name, held)
                 self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
+            elif name in self._launched and is_literal(value):
+                found[name] = self._counted(name, value.python_type)
             elif is_number(old) and is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -575,7 +591,7 @@ class RepeatedTurn(KeepingTurn):
         self._refuse_views(kept)
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
-        pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
+        pairs = self._pairs(kept)
         count_of_turns = len(self._items.counter) - 1
         all_stands = [stand for _, stand in self._tensors.values()]
         after = self._held_after(pairs, all_stands, count_of_turns, may_stay=True)
@@ -876,12 +892,32 @@ class RepeatedTurn(KeepingTurn):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._computed):
+        if held is None and self._is_launched(name):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
             raise Differs
         return held
+
+    def _is_launched(self, name: str) -> bool:
+        """Whether a variable holds a number of Python's that the launch computes."""
+        return is_count(self._start.locals[name]) or name in self._computed
+
+    def _pairs(self, kept: Sequence[str]) -> list[tuple[TensorValue, TensorValue]]:
+        """Of what turns hand on: what stands for it, and what is there after the turn.
+
+        A number may be in several variables, and each hands on one of its own.
+        """
+        found: list[tuple[TensorValue, TensorValue]] = []
+        seen: set[int] = set()
+        recorder = self._recorder
+        for name in kept:
+            after = self._after(name)
+            if after.identity in seen and self._is_launched(name):
+                after = recorder.new_tensor(TABLE.clone(recorder.graph_value(after)))
+            seen.add(after.identity)
+            found.append((self._tensors[name][1], after))
+        return found
 
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""
