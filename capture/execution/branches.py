@@ -62,7 +62,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.tensors.left_out import is_of_numbers
-from dynajit.capture.tensors.turns import settled_truth
+from dynajit.capture.tensors.turns import chosen_in_turn, settled_truth
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -543,11 +543,17 @@ class _Branch:
         return made_like(self._executor, a if numbers[0] is None else b, made)
 
     def _selected_number(self, condition: graph.Value, a: Value, b: Value) -> Value:
-        """The number of Python's that either arm leaves, which the launch computes.
+        """The number of Python's that either arm leaves: found for all turns ahead where what the
+        arms leave is, and decides which it is; else the launch computes it.
 
         Raises:
             Differs: it may not fit an int64, or is not known to the graph.
         """
+        chosen = chosen_in_turn(
+            self._recorder.turns, condition.node, self._recorder.of_turns_only, a, b
+        )
+        if chosen is not None:
+            return chosen
         found = selected_count(self._executor, condition, a, b)
         if found is None:
             raise Differs

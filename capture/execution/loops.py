@@ -329,6 +329,12 @@ class Watcher:
         if items is None:
             return None
         turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count)
+        if self.attempt(turn, turn.make):
+            return turn
+        executor.recorder.restore(mark)
+        if not turn.may_fix_ints:
+            return turn
+        turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count, True)
         if not self.attempt(turn, turn.make):
             executor.recorder.restore(mark)
         return turn

@@ -113,9 +113,13 @@ class RepeatedTurn(KeepingTurn):
         number: of the loop.
         period: how many turns of the program it is: as many as decide alike by their counter when
             they are gone through again.
+        fixes_ints: ints of the caller's that turns change, and that have differed in no call yet,
+            are taken to be what they are, so that Python finds for all turns what is computed of
+            them.
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
+        may_fix_ints: there are such ints, which the launch computes.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
     """
@@ -135,8 +139,10 @@ class RepeatedTurn(KeepingTurn):
         items: Items,
         number: int,
         period: int = 1,
+        fixes_ints: bool = False,
     ) -> None:
         super().__init__(executor, frame, number)
+        self._fixes_ints, self.may_fix_ints = fixes_ints, False
         self._before, self._items = before.frame, Periods(items, period)
         self.alike, self.rare = period, 0
         #: Locals with ints that are taken to go up by so much in each turn.
@@ -324,6 +330,7 @@ class RepeatedTurn(KeepingTurn):
                 found[name] = value
                 continue
             self._changed.add(name)
+            old, value = self._fixed(old), self._fixed(value)
             if name in self._late and is_literal(value):
                 found[name] = self._counted(name, value.python_type)
                 continue
@@ -361,6 +368,16 @@ class RepeatedTurn(KeepingTurn):
         ):
             raise Differs
         return found
+
+    def _fixed(self, value: Value) -> Value:
+        """An int of the caller's as what it is, where such are taken so; other values as they
+        are."""
+        if not is_of_calls(value) or value.python_type is not int or is_of_a_turn(value):
+            return value
+        if self._recorder.sizes.varies(value):
+            return value
+        self.may_fix_ints = True
+        return Constant(self._recorder.specialise(value)) if self._fixes_ints else value
 
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
@@ -452,7 +469,7 @@ class RepeatedTurn(KeepingTurn):
         what was there in front of the turn before."""
         found: dict[str, tuple[int, int]] = {}
         for name, (first, _) in self._numbers.items():
-            old = self._before.locals.get(name)
+            old = self._fixed(self._before.locals[name])
             if isinstance(first, int) and isinstance(old, Constant) and first != old.value:
                 found[name] = first, first - old.value
         return found

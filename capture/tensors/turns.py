@@ -59,6 +59,7 @@ class Turns:
         settles_truths: whether that says of a number, too, whether it is true.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
+        truths: node of a comparison -> the comparison, where Python finds it for all turns.
         relied: numbers that must be right in every turn, whether the body takes them or not.
         reserved: blocks of random numbers, by device, in front of the first turn; None: it is not
             known how many turns there are, and none may draw.
@@ -70,6 +71,7 @@ class Turns:
         self.loop, self.first = loop, first
         self.asked: set[int] = set()
         self.grown: dict[int, ListValue] = {}
+        self.truths: dict[graph.Node, Scalar] = {}
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.relied: dict[Any, Scalar] = {}
@@ -93,6 +95,7 @@ class Turns:
         self.relied.clear()
         self.asked.clear()
         self.grown.clear()
+        self.truths.clear()
 
     def forget(self, exist: Callable[[graph.Node], bool]) -> None:
         """Leave out the inputs that the graph has no longer."""
@@ -129,6 +132,34 @@ def settled_truth(turns: Sequence[Turns], frame: Any, value: Value) -> bool | No
     if not isinstance(value, Scalar) or not turns or not turns[-1].settles_truths:
         return None
     return decided(turns, frame, "!=", value, Constant(0))
+
+
+def chosen_in_turn(
+    turns: Sequence[Turns],
+    condition: graph.Node,
+    without_relied: Callable[[Scalar], Scalar],
+    *operands: Value,
+) -> Scalar | None:
+    """`first if condition else second`, of floats that Python finds for all turns.
+
+    Args:
+        condition: a truth of the graph.
+        without_relied: a number of turns without parts that are relied on.
+        operands: the first and the second.
+
+    Returns:
+        None: one is another number, or the number of turns is not known.
+    """
+    if not turns or not turns[-1].settles_truths:
+        return None
+    truth = turns[-1].truths.get(condition)
+    floats = [value for value in operands if isinstance(value, (Constant, Scalar))]
+    if truth is None or len(floats) < 2 or any(type(value.value) is not float for value in floats):
+        return None
+    known = [without_relied(value) if is_of_a_turn(value) else value for value in floats]
+    chosen = FUNCTIONS["choose"](truth.value, *(value.value for value in known))
+    found = Scalar(chosen, None, ("choose", (truth, *known)))
+    return found if _owner(turns, found) is turns[-1] else None
 
 
 def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:

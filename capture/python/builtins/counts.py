@@ -152,7 +152,8 @@ def _beside_elements(machine: Machine, name: str, operands: list[Value]) -> Valu
     """An operator of a number, and a tensor or an array of floats: the number is one of theirs."""
     own = next(place for place, value in enumerate(operands) if is_count(value))
     other = operands[1 - own]
-    if name not in _OF_ARRAYS:
+    is_power = name == "pow" and not own and isinstance(other, TensorValue)
+    if name not in _OF_ARRAYS and not is_power:
         raise _refused(name)
     if not isinstance(other, TensorValue):
         return call_of_arrays(machine, _OF_ARRAYS[name], operands)

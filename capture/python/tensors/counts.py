@@ -179,7 +179,11 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     decided = Scalar(answer, None, (symbol, (a, b)))
     held = held_number(machine, Scalar(int(answer), None, ("int", (decided,))))
     assert held is not None
-    return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
+    truth = TABLE.ne(held, 0)
+    if machine.recorder.turns:
+        found = machine.recorder.of_turns_only(decided)
+        machine.recorder.turns[-1].truths[truth.node] = found
+    return new_count(machine, machine.recorder.new_tensor(truth), bool)
 
 
 def computed_truth(machine: Machine, value: Value) -> ObjectValue | None:
