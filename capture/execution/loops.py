@@ -332,7 +332,7 @@ class Watcher:
         if self.attempt(turn, turn.make):
             return turn
         executor.recorder.restore(mark)
-        if not turn.may_fix_ints:
+        if not turn.may_fix_numbers:
             return turn
         turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count, True)
         if not self.attempt(turn, turn.make):

@@ -75,12 +75,13 @@ from dynajit.capture.tensors.turns import (
     step_of,
     truths,
 )
+from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.symint import Number
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
-from dynajit.ir.loops import Loop, append
+from dynajit.ir.loops import Listed, Loop, Steps, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 
@@ -113,13 +114,13 @@ class RepeatedTurn(KeepingTurn):
         number: of the loop.
         period: how many turns of the program it is: as many as decide alike by their counter when
             they are gone through again.
-        fixes_ints: ints of the caller's that turns change, and that have differed in no call yet,
-            are taken to be what they are, so that Python finds for all turns what is computed of
-            them.
+        fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
+            yet, are taken to be what they are, so that Python finds for all turns what is computed
+            of them; and a comparison of them is taken to come out alike in all turns.
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
-        may_fix_ints: there are such ints, which the launch computes.
+        may_fix_numbers: there are such numbers, which the launch computes.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
     """
@@ -139,10 +140,12 @@ class RepeatedTurn(KeepingTurn):
         items: Items,
         number: int,
         period: int = 1,
-        fixes_ints: bool = False,
+        fixes_numbers: bool = False,
     ) -> None:
         super().__init__(executor, frame, number)
-        self._fixes_ints, self.may_fix_ints = fixes_ints, False
+        self._fixes_numbers, self.may_fix_numbers = fixes_numbers, False
+        #: Comparisons that are taken to come out alike in all turns, and how they do.
+        self._alike: list[tuple[Scalar, bool]] = []
         self._before, self._items = before.frame, Periods(items, period)
         self.alike, self.rare = period, 0
         #: Locals with ints that are taken to go up by so much in each turn.
@@ -312,6 +315,7 @@ class RepeatedTurn(KeepingTurn):
         self._views.clear()
         self._ended.clear()
         self._assumed.clear()
+        self._alike.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -370,14 +374,12 @@ class RepeatedTurn(KeepingTurn):
         return found
 
     def _fixed(self, value: Value) -> Value:
-        """An int of the caller's as what it is, where such are taken so; other values as they
+        """A number of the caller's as what it is, where such are taken so; other values as they
         are."""
-        if not is_of_calls(value) or value.python_type is not int or is_of_a_turn(value):
+        if not is_of_calls(value) or is_of_a_turn(value) or self._recorder.sizes.varies(value):
             return value
-        if self._recorder.sizes.varies(value):
-            return value
-        self.may_fix_ints = True
-        return Constant(self._recorder.specialise(value)) if self._fixes_ints else value
+        self.may_fix_numbers = True
+        return Constant(self._recorder.specialise(value)) if self._fixes_numbers else value
 
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
@@ -453,7 +455,7 @@ class RepeatedTurn(KeepingTurn):
         }
         answers = truths(counter, self._number, carried, asked)
         if answers is None:
-            return None
+            return self._taken_alike(asked, bool(FUNCTIONS[symbol](a.value, b.value)))
         assumed = {name: steps[name][1] for name in names_in(asked) & steps.keys()}
         if len(set(answers[:count])) > 1:
             period = period_of(answers[:count], MOST_ALIKE) or 1
@@ -464,6 +466,18 @@ class RepeatedTurn(KeepingTurn):
         self._is_last_other = self._is_last_other or len(set(answers)) > 1
         return answers[0]
 
+    def _taken_alike(self, asked: Scalar, answer: bool) -> bool | None:
+        """The answer to a comparison of numbers that are known for all turns only when the turn is
+        over; None: the launch finds it.
+
+        Args:
+            answer: in this turn.
+        """
+        if not self._fixes_numbers or not names_in(asked) <= self._numbers.keys():
+            return None
+        self._alike.append((Scalar(int(answer), None, ("int", (asked,))), answer))
+        return answer
+
     def _int_steps(self) -> dict[str, tuple[int, int]]:
         """Locals with ints -> what they hold in front of the turn, and by how much they differ from
         what was there in front of the turn before."""
@@ -473,6 +487,34 @@ class RepeatedTurn(KeepingTurn):
             if isinstance(first, int) and isinstance(old, Constant) and first != old.value:
                 found[name] = first, first - old.value
         return found
+
+    def _asked_alike(self, after_turn: Collection[str]) -> list[Scalar]:
+        """The comparisons that are taken to come out alike.
+
+        Args:
+            after_turn: variables that are known for all turns.
+
+        Raises:
+            Differs: one is of others.
+        """
+        asked = [number for number, _ in self._alike]
+        if any(not names_in(number) <= {*after_turn} for number in asked):
+            raise Differs
+        return asked
+
+    def _check_alike(self, numbers: Sequence[Steps | Listed]) -> None:
+        """Refuse a turn in which a comparison came out as it does not in all turns.
+
+        Args:
+            numbers: what numbers are in all turns; those of the comparisons are the last.
+
+        Raises:
+            Differs: there is such a comparison.
+        """
+        found = numbers[len(numbers) - len(self._alike) :]
+        for number, (_, answer) in zip(found, self._alike, strict=True):
+            if number != Steps(int(answer), 0):
+                raise Differs
 
     def _check_assumed(self, after_turn: Mapping[str, tuple[int | float, Any]]) -> None:
         """Refuse a turn in which an int does not go up as it was taken to.
@@ -626,8 +668,14 @@ class RepeatedTurn(KeepingTurn):
         numbers, ends = numbers_of(
             counter,
             {**numbers_after, **drawn},
-            [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
+            [
+                *scalars,
+                *map(self._of_turns_only, appended.numbers),
+                *self._turns.relied.values(),
+                *self._asked_alike(numbers_after),
+            ],
         )
+        self._check_alike(numbers)
         self._end_draws(len(counter))
         collected_numbers = numbers[count : count + len(appended.numbers)]
         taken = self._take()
