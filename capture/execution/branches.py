@@ -62,7 +62,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.tensors.left_out import is_of_numbers
-from dynajit.capture.tensors.turns import chosen_in_turn, settled_truth
+from dynajit.capture.tensors.turns import chosen_in_turn, note_both, note_negation, settled_truth
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -264,7 +264,9 @@ class _Branch:
         assert jump is not None
         starts = both_ways(self._frame.body, jump)
         first = self._arm(starts[0], condition)
-        second = self._arm(starts[1], TABLE.logical_not(condition))
+        other = TABLE.logical_not(condition)
+        note_negation(self._recorder.turns, condition, other)
+        second = self._arm(starts[1], other)
         self._builder.enter_arm(self._around)
         self._check_costs(condition.node)
         self._join(condition, first, second)
@@ -304,7 +306,10 @@ class _Branch:
         """
         executor, frame, around = self._executor, self._frame, self._around
         self._builder.enter_arm(None)
-        self._builder.enter_arm(runs if around is None else TABLE.logical_and(around, runs))
+        arm = runs if around is None else TABLE.logical_and(around, runs)
+        if around is not None:
+            note_both(self._recorder.turns, around, runs, arm)
+        self._builder.enter_arm(arm)
         frame.restore(self._start)
         frame.pop()
         below = tuple(frame.stack)

@@ -329,14 +329,42 @@ def _blocks_name(device: Device) -> str:
     return f"random blocks of {device}"
 
 
-def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:
+def rely(turns: Sequence[Turns], scalar: Scalar, arm: graph.Node | None = None) -> bool:
     """Whether a number is computed for every turn before there is a loop: `numbers_of` refuses the
-    loop where that raises, or gives a number of another class than in this turn."""
+    loop where that raises, or gives a number of another class than in this turn.
+
+    Args:
+        arm: the truth of the graph by which Python runs what asks for it: turns in which it does
+            not are left out, where that is known for all turns; None: it does in all.
+    """
     owner = _owner(turns, scalar)
     if owner is None:
         return False
+    runs = None if arm is None else owner.truths.get(arm)
+    if runs is not None:
+        scalar = Scalar(scalar.value, None, ("choose", (runs, scalar, Constant(scalar.value))))
     owner.relied.setdefault(_key(scalar), scalar)
     return True
+
+
+def note_negation(turns: Sequence[Turns], truth: graph.Value, negation: graph.Value) -> None:
+    """A truth of the graph is the negation of another one, which Python may find for all turns."""
+    known = turns[-1].truths if turns else {}
+    found = known.get(truth.node)
+    if found is not None:
+        negated = Scalar(not found.value, None, ("==", (found, Constant(False))))
+        known[negation.node] = negated
+
+
+def note_both(
+    turns: Sequence[Turns], first: graph.Value, second: graph.Value, both: graph.Value
+) -> None:
+    """A truth of the graph is that of two others, which Python may find for all turns."""
+    known = turns[-1].truths if turns else {}
+    a, b = known.get(first.node), known.get(second.node)
+    if a is not None and b is not None:
+        value = bool(a.value) and bool(b.value)
+        known[both.node] = Scalar(value, None, ("choose", (a, b, Constant(False))))
 
 
 def is_of_several_loops(a: Any, b: Any) -> bool:
@@ -431,8 +459,12 @@ def _column(value: Any, columns: Mapping[str, Sequence[int | float]]) -> Sequenc
     if value.expression is None:
         raise Varies
     name, operands = value.expression
-    parts = [_column(operand, columns) for operand in operands]
     try:
+        if name == "choose":  # what is not chosen in a turn may raise there
+            function = _function(value)
+            turns = zip(*columns.values(), strict=True)
+            return [function(dict(zip(columns, known, strict=True))) for known in turns]
+        parts = [_column(operand, columns) for operand in operands]
         return list(map(FUNCTIONS[name], *parts))
     except Exception as error:
         raise Varies from error
@@ -574,6 +606,9 @@ def _function(value: Any) -> _Function:
         raise Varies
     name, operands = value.expression
     function, parts = FUNCTIONS[name], [_function(operand) for operand in operands]
+    if name == "choose":
+        condition, chosen, other = parts
+        return lambda known: chosen(known) if condition(known) else other(known)
     if len(parts) != 2:
         return lambda known: function(*[part(known) for part in parts])
     first, second = parts
