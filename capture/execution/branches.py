@@ -558,6 +558,8 @@ class _Branch:
             self._recorder.turns, condition.node, self._recorder.of_turns_only, a, b
         )
         if chosen is not None:
+            for value in (a, b):
+                self._recorder.use(value)
             return chosen
         found = selected_count(self._executor, condition, a, b)
         if found is None:

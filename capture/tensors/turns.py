@@ -156,7 +156,10 @@ def chosen_in_turn(
     floats = [value for value in operands if isinstance(value, (Constant, Scalar))]
     if truth is None or len(floats) < 2 or any(type(value.value) is not float for value in floats):
         return None
-    known = [without_relied(value) if is_of_a_turn(value) else value for value in floats]
+    known = [
+        without_relied(value) if isinstance(value, Scalar) and is_of_a_turn(value) else value
+        for value in floats
+    ]
     chosen = FUNCTIONS["choose"](truth.value, *(value.value for value in known))
     found = Scalar(chosen, None, ("choose", (truth, *known)))
     return found if _owner(turns, found) is turns[-1] else None

@@ -21,7 +21,6 @@ from dynajit.capture.python.tensors.arrays import is_array
 from dynajit.capture.python.tensors.counts import (
     as_float_of,
     fits,
-    held_number,
     held_number_of_calls,
     is_count,
     is_of_calls,

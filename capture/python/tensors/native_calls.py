@@ -136,7 +136,7 @@ def _native_call(
     keywords: dict[str, Value],
     lifted: Lifted,
 ) -> Value:
-    name = getattr(function, "__qualname__", None) or getattr(function, "name", "a function")
+    name: str = getattr(function, "__qualname__", "") or getattr(function, "name", "a function")
     for value in (*args, *keywords.values()):
         if overrides(value) and are_classes_asked(machine):
             what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
