@@ -23,7 +23,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
@@ -42,7 +42,9 @@ from dynajit.capture.execution.turn_items import items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.iteration import settled_range
+from dynajit.capture.python.tensors.counts import table_of
 from dynajit.capture.tensors.turns import (
+    Table,
     Varies,
 )
 from dynajit.capture.values.containers import (
@@ -79,6 +81,10 @@ MOST_TRIED: Final = 2
 #: at least: as many are captured as they come.
 MOST_TRIED_PERIODS: Final = 3
 FEWEST_PERIODS: Final = 4
+
+
+#: Lists of the caller's numbers that turns of one loop read by their counter, at most.
+MOST_TABLES: Final = 8
 
 
 @record
@@ -328,16 +334,22 @@ class Watcher:
         items = items_of(executor, found.iterator)
         if items is None:
             return None
-        turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count)
-        if self.attempt(turn, turn.make):
-            return turn
-        executor.recorder.restore(mark)
-        if not turn.may_fix_numbers:
-            return turn
-        turn = RepeatedTurn(executor, found.frame, before, items, self.number(), count, True)
-        if not self.attempt(turn, turn.make):
-            executor.recorder.restore(mark)
-        return turn
+        tables: dict[Any, Table] = {}
+        fixes_numbers = False
+        while True:
+            turn = RepeatedTurn(
+                executor, found.frame, before, items, self.number(), count, fixes_numbers, tables
+            )
+            if self.attempt(turn, turn.make):
+                return turn
+            wanted = {key: row for key, row in turn.wanted.items() if key not in tables}
+            if wanted and len(tables) + len(wanted) <= MOST_TABLES:
+                tables |= {key: (row, table_of(executor, row)) for key, row in wanted.items()}
+            elif turn.may_fix_numbers and not fixes_numbers:
+                fixes_numbers = True
+            else:
+                executor.recorder.restore(mark)
+                return turn
 
 
 def _with_period(found: Watched, turn: RepeatedTurn | None) -> Watched:

@@ -65,6 +65,7 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import (
+    Table,
     always,
     blocks_after,
     is_of_a_turn,
@@ -117,6 +118,7 @@ class RepeatedTurn(KeepingTurn):
         fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
             yet, are taken to be what they are, so that Python finds for all turns what is computed
             of them; and a comparison of them is taken to come out alike in all turns.
+        tables: of the caller's numbers that turns read by their counter (`Turns.tables`).
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
@@ -141,8 +143,10 @@ class RepeatedTurn(KeepingTurn):
         number: int,
         period: int = 1,
         fixes_numbers: bool = False,
+        tables: Mapping[Any, Table] | None = None,
     ) -> None:
         super().__init__(executor, frame, number)
+        self._turns.tables = tables or {}
         self._fixes_numbers, self.may_fix_numbers = fixes_numbers, False
         #: Comparisons that are taken to come out alike in all turns, and how they do.
         self._alike: list[tuple[Scalar, bool]] = []
@@ -172,6 +176,11 @@ class RepeatedTurn(KeepingTurn):
         self._tape = self._recorder.tape
         self._follow_changed(self._changed_slots(before.heap))
         self._split_structures()
+
+    @property
+    def wanted(self) -> Mapping[Any, Sequence[Value]]:
+        """Numbers of the caller's for which there is no table (`Turns.wanted`)."""
+        return self._turns.wanted
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.

@@ -41,6 +41,10 @@ LARGEST_STEP: Final = 1 << 28
 _Function: TypeAlias = Callable[[Mapping[str, int | float]], Any]
 
 
+#: Items, and the tensor that holds them.
+Table: TypeAlias = tuple[Sequence[Value], graph.Value]
+
+
 class Varies(Exception):
     """A number is not one of the same class in every turn, or computing it raises."""
 
@@ -59,6 +63,9 @@ class Turns:
         settles_truths: whether that says of a number, too, whether it is true.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
+        tables: lists and tuples of the caller's numbers that the turn reads by its counter: what
+            stands for one -> (its items, a tensor that holds them, from in front of the turn).
+        wanted: such that have no table, likewise: their items.
         truths: node of a comparison -> the comparison, where Python finds it for all turns.
         relied: numbers that must be right in every turn, whether the body takes them or not.
         reserved: blocks of random numbers, by device, in front of the first turn; None: it is not
@@ -72,6 +79,8 @@ class Turns:
         self.asked: set[int] = set()
         self.grown: dict[int, ListValue] = {}
         self.truths: dict[graph.Node, Scalar] = {}
+        self.tables: Mapping[Any, Table] = {}
+        self.wanted: dict[Any, Sequence[Value]] = {}
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.relied: dict[Any, Scalar] = {}
@@ -163,6 +172,23 @@ def chosen_in_turn(
     chosen = FUNCTIONS["choose"](truth.value, *(value.value for value in known))
     found = Scalar(chosen, None, ("choose", (truth, *known)))
     return found if _owner(turns, found) is turns[-1] else None
+
+
+def table_in_turn(
+    turns: Sequence[Turns], key: Any, items: Sequence[Value]
+) -> graph.Value | None:
+    """The tensor that holds some items; None: there is none yet, which is noted.
+
+    Args:
+        key: what stands for the list or the tuple.
+    """
+    for turn in reversed(turns):
+        known, table = turn.tables.get(key, ((), None))
+        if len(known) == len(items) and all(map(operator.is_, known, items)):
+            return table
+    if turns:
+        turns[-1].wanted[key] = items
+    return None
 
 
 def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
