@@ -8,7 +8,6 @@ the turn of a run-time number, and lets it go on by many items; None where the i
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
@@ -33,9 +32,8 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.records import record
-from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import int64
 from dynajit.ops import TABLE
+
 
 @record(eq=False)
 class Items:

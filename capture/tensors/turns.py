@@ -174,9 +174,7 @@ def chosen_in_turn(
     return found if _owner(turns, found) is turns[-1] else None
 
 
-def table_in_turn(
-    turns: Sequence[Turns], key: Any, items: Sequence[Value]
-) -> graph.Value | None:
+def table_in_turn(turns: Sequence[Turns], key: Any, items: Sequence[Value]) -> graph.Value | None:
     """The tensor that holds some items; None: there is none yet, which is noted.
 
     Args:
