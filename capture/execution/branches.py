@@ -62,7 +62,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.tensors.left_out import is_of_numbers
-from dynajit.capture.tensors.turns import settled_truth
+from dynajit.capture.tensors.turns import chosen_in_turn, note_both, note_negation, settled_truth
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -268,7 +268,9 @@ class _Branch:
         assert jump is not None
         starts = both_ways(self._frame.body, jump)
         first = self._arm(starts[0], condition)
-        second = self._arm(starts[1], TABLE.logical_not(condition))
+        other = TABLE.logical_not(condition)
+        note_negation(self._recorder.turns, condition, other)
+        second = self._arm(starts[1], other)
         self._builder.enter_arm(self._around)
         self._check_costs(condition.node)
         self._join(condition, first, second)
@@ -308,7 +310,10 @@ class _Branch:
         """
         executor, frame, around = self._executor, self._frame, self._around
         self._builder.enter_arm(None)
-        self._builder.enter_arm(runs if around is None else TABLE.logical_and(around, runs))
+        arm = runs if around is None else TABLE.logical_and(around, runs)
+        if around is not None:
+            note_both(self._recorder.turns, around, runs, arm)
+        self._builder.enter_arm(arm)
         frame.restore(self._start)
         frame.pop()
         below = tuple(frame.stack)
@@ -547,11 +552,19 @@ class _Branch:
         return made_like(self._executor, a if numbers[0] is None else b, made)
 
     def _selected_number(self, condition: graph.Value, a: Value, b: Value) -> Value:
-        """The number of Python's that either arm leaves, which the launch computes.
+        """The number of Python's that either arm leaves: found for all turns ahead where what the
+        arms leave is, and decides which it is; else the launch computes it.
 
         Raises:
             Differs: it may not fit an int64, or is not known to the graph.
         """
+        chosen = chosen_in_turn(
+            self._recorder.turns, condition.node, self._recorder.of_turns_only, a, b
+        )
+        if chosen is not None:
+            for value in (a, b):
+                self._recorder.use(value)
+            return chosen
         found = selected_count(self._executor, condition, a, b)
         if found is None:
             raise Differs

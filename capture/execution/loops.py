@@ -21,9 +21,9 @@ needs a gradient in front of a turn does so after it.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
@@ -38,13 +38,21 @@ from dynajit.capture.execution.tried_turns import (
     is_tested,
     may_try,
 )
-from dynajit.capture.execution.turn_items import items_left, items_of
-from dynajit.capture.execution.while_turns import ENDLESS, CountedWhileTurn, Ending, WhileTurn
+from dynajit.capture.execution.turn_items import Items, items_left, items_of
+from dynajit.capture.execution.while_turns import (
+    ENDLESS,
+    CountedWhileTurn,
+    Ending,
+    WhileTurn,
+    uncounted,
+)
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.iteration import MANY_ITEMS, MOST_ITEMS, settled_range
+from dynajit.capture.python.tensors.counts import table_of
 from dynajit.capture.python.truth import scalar_predicate
 from dynajit.capture.tensors.turns import (
+    Table,
     Varies,
 )
 from dynajit.capture.values.containers import (
@@ -81,6 +89,10 @@ MOST_TRIED: Final = 2
 #: at least: as many are captured as they come.
 MOST_TRIED_PERIODS: Final = 3
 FEWEST_PERIODS: Final = 4
+
+
+#: Lists of the caller's numbers that turns of one loop read by their counter, at most.
+MOST_TABLES: Final = 8
 
 
 @record
@@ -363,14 +375,26 @@ class Watcher:
             None: the items are others in each turn.
         """
         mark = executor.recorder.mark()
-        turn = self._turn(executor, found, before, count)
-        if turn is None:
+        items = _turns_to_come(executor, found)
+        if items is None:
             return None
-        turn.is_made = self.attempt(turn, turn.make)
-        if not turn.is_made:
-            executor.recorder.restore(mark)
-            ending = turn.ending if isinstance(turn, WhileTurn) else None
-            turn.is_made = ending is not None and self._try_counted(executor, found, before, ending)
+        tables: dict[Any, Table] = {}
+        fixes_numbers = False
+        while True:
+            turn = self._turn(executor, found, before, count, items, fixes_numbers, tables)
+            turn.is_made = self.attempt(turn, turn.make)
+            if turn.is_made:
+                return turn
+            wanted = {key: row for key, row in turn.wanted.items() if key not in tables}
+            if wanted and len(tables) + len(wanted) <= MOST_TABLES:
+                tables |= {key: (row, table_of(executor, row)) for key, row in wanted.items()}
+            elif turn.may_fix_numbers and not fixes_numbers:
+                fixes_numbers = True
+            else:
+                break
+        executor.recorder.restore(mark)
+        ending = turn.ending if isinstance(turn, WhileTurn) else None
+        turn.is_made = ending is not None and self._try_counted(executor, found, before, ending)
         return turn
 
     def _try_counted(
@@ -395,17 +419,26 @@ class Watcher:
         return False
 
     def _turn(
-        self, executor: "Executor", found: Watched, before: Head, count: int
-    ) -> RepeatedTurn | None:
-        """See `_try_turns`."""
+        self,
+        executor: "Executor",
+        found: Watched,
+        before: Head,
+        count: int,
+        items: Items,
+        fixes_numbers: bool,
+        tables: Mapping[Any, Table],
+    ) -> RepeatedTurn:
+        """See `_try_turns`, and `RepeatedTurn` for what it is given."""
         frame, number = found.frame, self.number()
-        if found.iterator is None:
-            fewest = FEWEST_TURNS - PEELED if count == 1 else FEWEST_PERIODS * count
-            return WhileTurn(executor, frame, before, number, count, fewest)
-        items = items_of(executor, found.iterator)
-        return (
-            None if items is None else RepeatedTurn(executor, frame, before, items, number, count)
-        )
+        given = (executor, frame, before, items, number, count, fixes_numbers, tables)
+        if found.iterator is not None:
+            return RepeatedTurn(*given)
+        return WhileTurn(*given, FEWEST_TURNS - PEELED if count == 1 else FEWEST_PERIODS * count)
+
+
+def _turns_to_come(executor: "Executor", found: Watched) -> Items | None:
+    """What a loop gives in the turns that are left; None: nothing that follows a counter."""
+    return uncounted() if found.iterator is None else items_of(executor, found.iterator)
 
 
 def _after_turn(executor: "Executor", found: Watched) -> Watched:

@@ -65,6 +65,7 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import (
+    Table,
     always,
     blocks_after,
     is_of_a_turn,
@@ -75,12 +76,13 @@ from dynajit.capture.tensors.turns import (
     step_of,
     truths,
 )
+from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.symint import Number
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
-from dynajit.ir.loops import Loop, append
+from dynajit.ir.loops import Listed, Loop, Steps, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 
@@ -113,11 +115,16 @@ class RepeatedTurn(KeepingTurn):
         number: of the loop.
         period: how many turns of the program it is: as many as decide alike by their counter when
             they are gone through again.
+        fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
+            yet, are taken to be what they are, so that Python finds for all turns what is computed
+            of them; and a comparison of them is taken to come out alike in all turns.
+        tables: of the caller's numbers that turns read by their counter (`Turns.tables`).
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
         decides: whether comparisons are asked whether they are the same in all turns.
         is_made: it has become a loop.
+        may_fix_numbers: there are such numbers, which the launch computes.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
     """
@@ -137,8 +144,14 @@ class RepeatedTurn(KeepingTurn):
         items: Items,
         number: int,
         period: int = 1,
+        fixes_numbers: bool = False,
+        tables: Mapping[Any, Table] | None = None,
     ) -> None:
         super().__init__(executor, frame, number)
+        self._turns.tables = tables or {}
+        self._fixes_numbers, self.may_fix_numbers = fixes_numbers, False
+        #: Comparisons that are taken to come out alike in all turns, and how they do.
+        self._alike: list[tuple[Scalar, bool]] = []
         self._before, self._items = before.frame, Periods(items, period)
         self.alike, self.rare, self.is_made = period, 0, False
         self.decides = items.stop is None
@@ -150,6 +163,8 @@ class RepeatedTurn(KeepingTurn):
         self._is_last_other = False
         #: Locals with numbers of Python's that the launch computes from this turn on.
         self._computed: set[str] = set()
+        #: Locals with numbers that do not follow the counter, as the turn has shown.
+        self._launched: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -165,6 +180,11 @@ class RepeatedTurn(KeepingTurn):
         self._follow_changed(self._changed_slots(before.heap))
         self._split_structures()
 
+    @property
+    def wanted(self) -> Mapping[Any, Sequence[Value]]:
+        """Numbers of the caller's for which there is no table (`Turns.wanted`)."""
+        return self._turns.wanted
+
     def make(self) -> None:
         """Capture the turn and make a loop of it.
 
@@ -175,7 +195,7 @@ class RepeatedTurn(KeepingTurn):
             self._capture()
             written, late = self._memories.further(self._mark.heap), self._changed_late()
             slots = self._changed_slots(self._mark.heap)
-            is_more = self._has_gained()
+            is_more = self._has_gained() | self._has_launched()
             if not written and not late and not slots and not is_more:
                 break
             self.undo()
@@ -278,6 +298,18 @@ class RepeatedTurn(KeepingTurn):
                 if identity in known or not heap.is_made_since(self._mark.heap, identity):
                     raise Differs
 
+    def _has_launched(self) -> bool:
+        """Whether the turn leaves numbers that the launch computes where there are others in front
+        of it; noted for the next try."""
+        found = {
+            name
+            for name in self._numbers
+            if name in self._now.read and is_count(dict.get(self._now, name, Constant(None)))
+        }
+        is_new = not found <= self._launched
+        self._launched |= found
+        return is_new
+
     def _changed_late(self) -> set[str]:
         """Locals that the turn has changed, and that are not known to change."""
         return {
@@ -295,6 +327,7 @@ class RepeatedTurn(KeepingTurn):
         self._views.clear()
         self._ended.clear()
         self._assumed.clear()
+        self._alike.clear()
         self._changed.clear()
         self.hands_leaves_on = False
         self._stand_ins.nodes.clear()
@@ -313,6 +346,7 @@ class RepeatedTurn(KeepingTurn):
                 found[name] = value
                 continue
             self._changed.add(name)
+            old, value = self._fixed(old), self._fixed(value)
             if name in self._late and is_literal(value):
                 found[name] = self._counted(name, value.python_type)
                 continue
@@ -330,6 +364,8 @@ class RepeatedTurn(KeepingTurn):
                 self._tensors[name] = held, self._stand_in(name, held)
                 self.hands_leaves_on = self.hands_leaves_on or is_leaf(self._recorder, held)
                 found[name] = like(self._executor, value, self._tensors[name][1])
+            elif name in self._launched and is_literal(value):
+                found[name] = self._counted(name, value.python_type)
             elif is_number(old) and is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -348,6 +384,14 @@ class RepeatedTurn(KeepingTurn):
         ):
             raise Differs
         return found
+
+    def _fixed(self, value: Value) -> Value:
+        """A number of the caller's as what it is, where such are taken so; other values as they
+        are."""
+        if not is_of_calls(value) or is_of_a_turn(value) or self._recorder.sizes.varies(value):
+            return value
+        self.may_fix_numbers = True
+        return Constant(self._recorder.specialise(value)) if self._fixes_numbers else value
 
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
@@ -423,7 +467,7 @@ class RepeatedTurn(KeepingTurn):
         }
         answers = truths(counter, self._number, carried, asked)
         if answers is None:
-            return None
+            return self._taken_alike(asked, bool(FUNCTIONS[symbol](a.value, b.value)))
         assumed = {name: steps[name][1] for name in names_in(asked) & steps.keys()}
         if len(set(answers[:count])) > 1:
             period = period_of(answers[:count], MOST_ALIKE) or 1
@@ -434,15 +478,55 @@ class RepeatedTurn(KeepingTurn):
         self._is_last_other = self._is_last_other or len(set(answers)) > 1
         return answers[0]
 
+    def _taken_alike(self, asked: Scalar, answer: bool) -> bool | None:
+        """The answer to a comparison of numbers that are known for all turns only when the turn is
+        over; None: the launch finds it.
+
+        Args:
+            answer: in this turn.
+        """
+        if not self._fixes_numbers or not names_in(asked) <= self._numbers.keys():
+            return None
+        self._alike.append((Scalar(int(answer), None, ("int", (asked,))), answer))
+        return answer
+
     def _int_steps(self) -> dict[str, tuple[int, int]]:
         """Locals with ints -> what they hold in front of the turn, and by how much they differ from
         what was there in front of the turn before."""
         found: dict[str, tuple[int, int]] = {}
         for name, (first, _) in self._numbers.items():
-            old = self._before.locals.get(name)
+            old = self._fixed(self._before.locals[name])
             if isinstance(first, int) and isinstance(old, Constant) and first != old.value:
                 found[name] = first, first - old.value
         return found
+
+    def _asked_alike(self, after_turn: Collection[str]) -> list[Scalar]:
+        """The comparisons that are taken to come out alike.
+
+        Args:
+            after_turn: variables that are known for all turns.
+
+        Raises:
+            Differs: one is of others.
+        """
+        asked = [number for number, _ in self._alike]
+        if any(not names_in(number) <= {*after_turn} for number in asked):
+            raise Differs
+        return asked
+
+    def _check_alike(self, numbers: Sequence[Steps | Listed]) -> None:
+        """Refuse a turn in which a comparison came out as it does not in all turns.
+
+        Args:
+            numbers: what numbers are in all turns; those of the comparisons are the last.
+
+        Raises:
+            Differs: there is such a comparison.
+        """
+        found = numbers[len(numbers) - len(self._alike) :]
+        for number, (_, answer) in zip(found, self._alike, strict=True):
+            if number != Steps(int(answer), 0):
+                raise Differs
 
     def _check_assumed(self, after_turn: Mapping[str, tuple[int | float, Any]]) -> None:
         """Refuse a turn in which an int does not go up as it was taken to.
@@ -590,7 +674,7 @@ class RepeatedTurn(KeepingTurn):
         self._refuse_views(kept)
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
-        pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
+        pairs = self._pairs(kept)
         count_of_turns = len(self._items.counter) - 1
         all_stands = [stand for _, stand in self._tensors.values()]
         after = self._held_after(pairs, all_stands, count_of_turns, may_stay=True)
@@ -608,8 +692,14 @@ class RepeatedTurn(KeepingTurn):
         numbers, ends = numbers_of(
             counter,
             {**numbers_after, **drawn},
-            [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
+            [
+                *scalars,
+                *map(self._of_turns_only, appended.numbers),
+                *self._turns.relied.values(),
+                *self._asked_alike(numbers_after),
+            ],
         )
+        self._check_alike(numbers)
         self._end_draws(len(counter))
         collected_numbers = numbers[count : count + len(appended.numbers)]
         taken = self._take()
@@ -891,12 +981,32 @@ class RepeatedTurn(KeepingTurn):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and (is_count(first) or name in self._computed):
+        if held is None and self._is_launched(name):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:
             raise Differs
         return held
+
+    def _is_launched(self, name: str) -> bool:
+        """Whether a variable holds a number of Python's that the launch computes."""
+        return is_count(self._start.locals[name]) or name in self._computed
+
+    def _pairs(self, kept: Sequence[str]) -> list[tuple[TensorValue, TensorValue]]:
+        """Of what turns hand on: what stands for it, and what is there after the turn.
+
+        A number may be in several variables, and each hands on one of its own.
+        """
+        found: list[tuple[TensorValue, TensorValue]] = []
+        seen: set[int] = set()
+        recorder = self._recorder
+        for name in kept:
+            after = self._after(name)
+            if after.identity in seen and self._is_launched(name):
+                after = recorder.new_tensor(TABLE.clone(recorder.graph_value(after)))
+            seen.add(after.identity)
+            found.append((self._tensors[name][1], after))
+        return found
 
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""

@@ -8,22 +8,20 @@ the turn of a run-time number, and lets it go on by many items; None where the i
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.python.tensors.counts import (
-    LARGEST_OF_CALLS,
-    held_number_of_calls,
-    is_of_calls,
-    new_count,
+    are_of_calls,
+    number_of_table,
     place_in_turn,
+    table_of,
 )
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.windows import window
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn, numbers_in
+from dynajit.capture.tensors.turns import item_in_turn, numbers_in
 from dynajit.capture.values.containers import (
     EnumerateIterator,
     IteratorValue,
@@ -36,13 +34,7 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.records import record
-from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import int64
 from dynajit.ops import TABLE
-
-#: Numbers that are known when the code runs, in a list or a tuple that a loop goes through: each is
-#: an input of the graph.
-MOST_OF_CALLS: Final = 256
 
 
 @record(eq=False)
@@ -223,7 +215,7 @@ def _of_sequence(
     items = sequence[state.position : (last if last >= 0 else None) : way]
     if numbers_in(items) is not None:
         return Items(range(count), functools.partial(_number, machine, tuple(items)), skip, lists)
-    if _are_of_calls(items):
+    if are_of_calls(items):
         return Items(range(count), _from_table(machine, items), skip, lists)
     return _of_parts(machine, items, skip, lists)
 
@@ -282,34 +274,11 @@ def _of_parts(
     return Items(counter, item, skip, lists, is_last_other=is_last_other)
 
 
-def _are_of_calls(items: Sequence[Value]) -> bool:
-    """Whether items are numbers of one class that are known when the code runs, not too many."""
-    if not 1 < len(items) <= MOST_OF_CALLS or len({item.python_type for item in items}) > 1:
-        return False
-    return all(is_of_calls(item) and not is_of_a_turn(item) for item in items)
-
-
 def _from_table(machine: Machine, items: Sequence[Value]) -> Callable[[Scalar], Value]:
     """What gives one of such numbers in the turn of a counter from 0 on: the launch computes it, of
     a tensor that holds all of them."""
-    recorder, kind = machine.recorder, items[0].python_type
-    rows = [
-        TABLE.reshape(number, shape=(1,))
-        for number in (held_number_of_calls(machine, item) for item in items)
-        if number is not None
-    ]
-    assert len(rows) == len(items)
-    table = TABLE.cat(*rows, dim=0)
-
-    def item(number: Scalar) -> Value:
-        given = recorder.lift_scalar(number)
-        place = TABLE.full(given, shape=(1,), dtype=int64, device=CPU)
-        found = TABLE.index(table, place, dims=(0,))
-        if kind is int:
-            recorder.intervals.note(found.node, (-LARGEST_OF_CALLS, LARGEST_OF_CALLS))
-        return new_count(machine, recorder.new_tensor(found), kind)
-
-    return item
+    table, kind = table_of(machine, items), items[0].python_type
+    return lambda number: number_of_table(machine, table, kind, number)
 
 
 def _number(machine: Machine, items: Sequence[Value], number: Scalar) -> Value:

@@ -8,7 +8,8 @@ of a `for` (`repeated_turns`, `counted_turns`). The last turn of those is captur
 so is the one in which an answer changes.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.counted_turns import CountedTurn
@@ -20,6 +21,7 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.tensors.turns import (
     MOST_LISTED,
     Asked,
+    Table,
     Varies,
     is_of_a_turn,
     key_of,
@@ -111,6 +113,8 @@ class WhileTurn(_WhileTurn):
     """A turn of a `while` whose number of turns is the same in all calls.
 
     Args:
+        executor, frame, before, items, number, period, fixes_numbers, tables: see there; there are
+            no items.
         fewest: turns that pay.
 
     Attributes:
@@ -122,8 +126,11 @@ class WhileTurn(_WhileTurn):
         executor: "Executor",
         frame: Frame,
         before: Head,
+        items: Items,
         number: int,
         period: int,
+        fixes_numbers: bool,
+        tables: Mapping[Any, Table],
         fewest: int,
     ) -> None:
         self._fewest, self._is_counted, self._ends_by_any = fewest, False, False
@@ -131,7 +138,7 @@ class WhileTurn(_WhileTurn):
         self._asked = []
         #: The other comparisons, until it is known how many turns there are.
         self._others: list[Asked] = []
-        super().__init__(executor, frame, before, _turns(2 * period), number, period)
+        super().__init__(executor, frame, before, items, number, period, fixes_numbers, tables)
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -292,6 +299,11 @@ def _combined(symbol: str, a: Scalar | int, b: Scalar | int) -> Scalar:
     return Scalar(FUNCTIONS[symbol](*[side.value for side in sides]), None, (symbol, sides))
 
 
+def uncounted() -> Items:
+    """The turns of a loop, as long as nobody knows how many there are."""
+    return _turns(MOST_LISTED)
+
+
 def _turns(count: int | Scalar) -> Items:
     """So many turns without items."""
     stop = count if isinstance(count, Scalar) else None
@@ -299,4 +311,4 @@ def _turns(count: int | Scalar) -> Items:
     return Items(range(int(length)), lambda number: number, lambda done: None, stop=stop)
 
 
-__all__ = ["ENDLESS", "CountedWhileTurn", "Ending", "WhileTurn"]
+__all__ = ["ENDLESS", "CountedWhileTurn", "Ending", "WhileTurn", "uncounted"]

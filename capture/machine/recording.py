@@ -627,7 +627,8 @@ class Recorder(ExistingObjects):
         """Whether a number of a turn is computed for all turns before there is a loop."""
         if not self.turns or not turns.is_of_a_turn(scalar):
             return False
-        return turns.rely(self.turns, self.of_turns_only(scalar))
+        arm = self.builder.arm
+        return turns.rely(self.turns, self.of_turns_only(scalar), None if arm is None else arm.node)
 
     def use_scalar_type(self, scalar: Scalar) -> None:
         """Guard the types of the numbers that a run-time number is made of."""

@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.capture import breaks
@@ -46,7 +46,7 @@ from dynajit.capture.python.keys import key_token, store_key, token_in
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.tensors.arrays import as_tensor_key
-from dynajit.capture.python.tensors.counts import place_in_turn
+from dynajit.capture.python.tensors.counts import are_of_calls, number_of_table, place_in_turn
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -54,7 +54,7 @@ from dynajit.capture.python.tensors.unread_lists import is_unread
 from dynajit.capture.python.tensors.windows import with_windows
 from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.known_contents import known_tensor
-from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn
+from dynajit.capture.tensors.turns import is_of_a_turn, item_in_turn, table_in_turn
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -290,10 +290,29 @@ def _numbered_item(machine: Machine, container: Any, index: Value) -> Value | No
     if not is_of_a_turn(index) or is_unread(machine, container):
         return None
     items = items_of(machine, container)
-    found = item_in_turn(items, index)
+    found: Value | None = item_in_turn(items, index)
+    if found is None:
+        found = _number_of_calls(machine, container, items, index)
     for value in (container, *items) if found is not None else ():
         machine.recorder.use(value)
     return found
+
+
+def _number_of_calls(
+    machine: Machine, container: Any, items: Sequence[Value], index: Value
+) -> Value | None:
+    """One of numbers that are known when the code runs, by such an index; None: they are others, or
+    the launch has no tensor that holds them."""
+    is_place = isinstance(index, Scalar) and index.python_type is int
+    if not is_place or not are_of_calls(items):
+        return None
+    is_list = isinstance(container, ListValue)
+    key = container.identity if is_list else ("items", *map(id, items))
+    table = table_in_turn(machine.recorder.turns, key, items)
+    if table is None:
+        return None
+    assert isinstance(index, Scalar)
+    return number_of_table(machine, table, items[0].python_type, index)
 
 
 def _dict_item(machine: Machine, container: DictValue, key: Value) -> Steps[Value]:

@@ -45,6 +45,10 @@ LARGEST_STEP: Final = 1 << 28
 _Function: TypeAlias = Callable[[Mapping[str, int | float]], Any]
 
 
+#: Items, and the tensor that holds them.
+Table: TypeAlias = tuple[Sequence[Value], graph.Value]
+
+
 class Varies(Exception):
     """A number is not one of the same class in every turn, or computing it raises."""
 
@@ -63,6 +67,10 @@ class Turns:
         settles_truths: whether that says of a number, too, whether it is true.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
+        tables: lists and tuples of the caller's numbers that the turn reads by its counter: what
+            stands for one -> (its items, a tensor that holds them, from in front of the turn).
+        wanted: such that have no table, likewise: their items.
+        truths: node of a comparison -> the comparison, where Python finds it for all turns.
         relied: numbers that must be right in every turn, whether the body takes them or not.
         reserved: blocks of random numbers, by device, in front of the first turn; None: it is not
             known how many turns there are, and none may draw.
@@ -74,6 +82,9 @@ class Turns:
         self.loop, self.first = loop, first
         self.asked: set[int] = set()
         self.grown: dict[int, ListValue] = {}
+        self.truths: dict[graph.Node, Scalar] = {}
+        self.tables: Mapping[Any, Table] = {}
+        self.wanted: dict[Any, Sequence[Value]] = {}
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.relied: dict[Any, Scalar] = {}
@@ -97,6 +108,7 @@ class Turns:
         self.relied.clear()
         self.asked.clear()
         self.grown.clear()
+        self.truths.clear()
 
     def forget(self, exist: Callable[[graph.Node], bool]) -> None:
         """Leave out the inputs that the graph has no longer."""
@@ -148,6 +160,52 @@ def compared_in_all(turns: Sequence[Turns], symbol: str, a: Value, b: Value) -> 
     numbers = [side for side in (a, b) if isinstance(side, Scalar) and is_of_a_turn(side)]
     is_own = all(_owner(turns[-1:], number) for number in numbers)
     return False if answer is None and is_own else answer
+
+
+def chosen_in_turn(
+    turns: Sequence[Turns],
+    condition: graph.Node,
+    without_relied: Callable[[Scalar], Scalar],
+    *operands: Value,
+) -> Scalar | None:
+    """`first if condition else second`, of floats that Python finds for all turns.
+
+    Args:
+        condition: a truth of the graph.
+        without_relied: a number of turns without parts that are relied on.
+        operands: the first and the second.
+
+    Returns:
+        None: one is another number, or the number of turns is not known.
+    """
+    if not turns or not turns[-1].settles_truths:
+        return None
+    truth = turns[-1].truths.get(condition)
+    floats = [value for value in operands if isinstance(value, (Constant, Scalar))]
+    if truth is None or len(floats) < 2 or any(type(value.value) is not float for value in floats):
+        return None
+    known = [
+        without_relied(value) if isinstance(value, Scalar) and is_of_a_turn(value) else value
+        for value in floats
+    ]
+    chosen = FUNCTIONS["choose"](truth.value, *(value.value for value in known))
+    found = Scalar(chosen, None, ("choose", (truth, *known)))
+    return found if _owner(turns, found) is turns[-1] else None
+
+
+def table_in_turn(turns: Sequence[Turns], key: Any, items: Sequence[Value]) -> graph.Value | None:
+    """The tensor that holds some items; None: there is none yet, which is noted.
+
+    Args:
+        key: what stands for the list or the tuple.
+    """
+    for turn in reversed(turns):
+        known, table = turn.tables.get(key, ((), None))
+        if len(known) == len(items) and all(map(operator.is_, known, items)):
+            return table
+    if turns:
+        turns[-1].wanted[key] = items
+    return None
 
 
 def item_in_turn(items: Sequence[Value], index: Any) -> Scalar | None:
@@ -317,14 +375,42 @@ def _blocks_name(device: Device) -> str:
     return f"random blocks of {device}"
 
 
-def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:
+def rely(turns: Sequence[Turns], scalar: Scalar, arm: graph.Node | None = None) -> bool:
     """Whether a number is computed for every turn before there is a loop: `numbers_of` refuses the
-    loop where that raises, or gives a number of another class than in this turn."""
+    loop where that raises, or gives a number of another class than in this turn.
+
+    Args:
+        arm: the truth of the graph by which Python runs what asks for it: turns in which it does
+            not are left out, where that is known for all turns; None: it does in all.
+    """
     owner = _owner(turns, scalar)
     if owner is None:
         return False
+    runs = None if arm is None else owner.truths.get(arm)
+    if runs is not None:
+        scalar = Scalar(scalar.value, None, ("choose", (runs, scalar, Constant(scalar.value))))
     owner.relied.setdefault(key_of(scalar), scalar)
     return True
+
+
+def note_negation(turns: Sequence[Turns], truth: graph.Value, negation: graph.Value) -> None:
+    """A truth of the graph is the negation of another one, which Python may find for all turns."""
+    known = turns[-1].truths if turns else {}
+    found = known.get(truth.node)
+    if found is not None:
+        negated = Scalar(not found.value, None, ("==", (found, Constant(False))))
+        known[negation.node] = negated
+
+
+def note_both(
+    turns: Sequence[Turns], first: graph.Value, second: graph.Value, both: graph.Value
+) -> None:
+    """A truth of the graph is that of two others, which Python may find for all turns."""
+    known = turns[-1].truths if turns else {}
+    a, b = known.get(first.node), known.get(second.node)
+    if a is not None and b is not None:
+        value = bool(a.value) and bool(b.value)
+        known[both.node] = Scalar(value, None, ("choose", (a, b, Constant(False))))
 
 
 def is_of_several_loops(a: Any, b: Any) -> bool:
@@ -419,8 +505,12 @@ def _column(value: Any, columns: Mapping[str, Sequence[int | float]]) -> Sequenc
     if value.expression is None:
         raise Varies
     name, operands = value.expression
-    parts = [_column(operand, columns) for operand in operands]
     try:
+        if name == "choose":  # what is not chosen in a turn may raise there
+            function = _function(value)
+            turns = zip(*columns.values(), strict=True)
+            return [function(dict(zip(columns, known, strict=True))) for known in turns]
+        parts = [_column(operand, columns) for operand in operands]
         return list(map(FUNCTIONS[name], *parts))
     except Exception as error:
         raise Varies from error
@@ -630,6 +720,9 @@ def _function(value: Any) -> _Function:
         raise Varies
     name, operands = value.expression
     function, parts = FUNCTIONS[name], [_function(operand) for operand in operands]
+    if name == "choose":
+        condition, chosen, other = parts
+        return lambda known: chosen(known) if condition(known) else other(known)
     if len(parts) != 2:
         return lambda known: function(*[part(known) for part in parts])
     first, second = parts

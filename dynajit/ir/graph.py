@@ -149,6 +149,14 @@ class Value(TensorMethods):
         return f"Value({self.node.name}: {self.node.type})"
 
 
+class ComputedNumber(Value):
+    """A number of Python's that a graph computes, as functions take one: a tensor of no dims that
+    holds it in the dtype of the tensors beside it, and that they take for a number."""
+
+    __slots__ = ()
+    is_computed_number = True
+
+
 def require_computed(dtype: DType, what: str) -> None:
     """Refuse a dtype for storage alone: kernels have no such elements.
 

@@ -21,13 +21,15 @@ from dynajit.capture.python.tensors.arrays import is_array
 from dynajit.capture.python.tensors.counts import (
     as_float_of,
     fits,
-    held_number,
+    held_number_of_calls,
     is_count,
+    is_of_calls,
     new_count,
 )
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors.intervals import EXACT
+from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.symbolic import Constant, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.operators import COMPARISONS
@@ -36,6 +38,7 @@ from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.contents import require
+from dynajit.ops.methods.methods import number_divided
 
 _ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
     "add": TABLE.add, "sub": TABLE.sub, "mul": TABLE.mul, "neg": TABLE.neg, "abs": TABLE.abs,
@@ -72,8 +75,9 @@ def _compute(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
     name, operands = as_python(machine, args[0]), args[1:]
     if any(isinstance(value, TensorValue) or is_array(value) for value in operands):
         return _beside_elements(machine, name, operands)
+    operands = [_as_literal(machine, value) for value in operands]
     kind = _class_of(name, operands)
-    given = [held_number(machine, value) for value in operands]
+    given = [held_number_of_calls(machine, value) for value in operands]
     held = [value for value in given if value is not None]
     if kind is None or len(held) < len(given):
         raise _refused(name)
@@ -91,6 +95,15 @@ def _compute(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
         raise _refused(name)
     tensor = machine.recorder.new_tensor(found)
     return new_count(machine, tensor, bool if name in _COMPARISONS else kind)
+
+
+def _as_literal(machine: Machine, value: Value) -> Value:
+    """An int that is known when the code runs, and that has differed in no call yet, as a literal;
+    other values as they are."""
+    recorder = machine.recorder
+    if not is_of_calls(value) or value.python_type is not int or is_of_a_turn(value):
+        return value
+    return value if recorder.sizes.varies(value) else Constant(recorder.specialise(value))
 
 
 def _class_of(name: str, operands: list[Value]) -> Any:
@@ -138,13 +151,16 @@ def _beside_elements(machine: Machine, name: str, operands: list[Value]) -> Valu
     """An operator of a number, and a tensor or an array of floats: the number is one of theirs."""
     own = next(place for place, value in enumerate(operands) if is_count(value))
     other = operands[1 - own]
-    if name not in _OF_ARRAYS or (name == "truediv" and not own):
+    is_power = name == "pow" and not own and isinstance(other, TensorValue)
+    if name not in _OF_ARRAYS and not is_power:
         raise _refused(name)
     if not isinstance(other, TensorValue):
         return call_of_arrays(machine, _OF_ARRAYS[name], operands)
     number = as_float_of(machine, operands[own], tensor_type(machine, other).dtype)
     if number is None:
         raise _refused(name)
+    if name == "truediv" and not own:
+        return native_call(machine, number_divided, [number, other], {})
     given: list[Value] = [number, other] if not own else [other, number]
     return native_call(machine, getattr(operator, name), given, {})
 

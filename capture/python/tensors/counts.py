@@ -4,6 +4,7 @@ They are instances of forms that hold a tensor (`capture.library.counts`). Pytho
 end, those of the graph do: what may be too large is not computed.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
@@ -31,6 +32,11 @@ DTYPES: Final[dict[Any, Any]] = {int: int64, float: float64, bool: bool_}
 
 #: No int of a caller's that turns of a loop hand on is beyond: counters are far below.
 LARGEST_OF_CALLS: Final = 1 << 40
+
+
+#: Numbers that are known when the code runs, in a list or a tuple that a loop goes through, or
+#: reads: each is an input of the graph.
+MOST_OF_CALLS: Final = 256
 
 
 def is_count(value: Value) -> TypeGuard[ObjectValue]:
@@ -151,6 +157,36 @@ def held_number_of_calls(machine: Machine, value: Value) -> graph.Value | None:
     return made
 
 
+def are_of_calls(items: Sequence[Value]) -> bool:
+    """Whether items are numbers of one class that are known when the code runs, not too many."""
+    if not 1 < len(items) <= MOST_OF_CALLS or len({item.python_type for item in items}) > 1:
+        return False
+    return all(is_of_calls(item) and not is_of_a_turn(item) for item in items)
+
+
+def table_of(machine: Machine, items: Sequence[Value]) -> graph.Value:
+    """A tensor that holds such numbers."""
+    held = [held_number_of_calls(machine, item) for item in items]
+    rows = [TABLE.reshape(number, shape=(1,)) for number in held if number is not None]
+    assert len(rows) == len(items)
+    table: graph.Value = TABLE.cat(*rows, dim=0)
+    return table
+
+
+def number_of_table(machine: Machine, table: graph.Value, kind: Any, index: Scalar) -> ObjectValue:
+    """One of the numbers that a table holds, by an index that differs between turns of a loop.
+
+    The launch refuses its values where there is no such number.
+    """
+    recorder = machine.recorder
+    given = recorder.lift_scalar(index)
+    place = TABLE.full(given, shape=(1,), dtype=int64, device=CPU)
+    found = TABLE.reshape(TABLE.index(table, place, dims=(0,)), shape=())
+    if kind is int:
+        recorder.intervals.note(found.node, (-LARGEST_OF_CALLS, LARGEST_OF_CALLS))
+    return new_count(machine, recorder.new_tensor(found), kind)
+
+
 def beside_other_loops(machine: Machine, a: Value, b: Value) -> Value:
     """The first of two operands; computed by the launch, where they are numbers of the turns of
     different loops: the body of neither has an input that is made of both."""
@@ -179,7 +215,11 @@ def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> Objec
     decided = Scalar(answer, None, (symbol, (a, b)))
     held = held_number(machine, Scalar(int(answer), None, ("int", (decided,))))
     assert held is not None
-    return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
+    truth = TABLE.ne(held, 0)
+    if machine.recorder.turns:
+        found = machine.recorder.of_turns_only(decided)
+        machine.recorder.turns[-1].truths[truth.node] = found
+    return new_count(machine, machine.recorder.new_tensor(truth), bool)
 
 
 def computed_truth(machine: Machine, value: Value) -> ObjectValue | None:

@@ -3,12 +3,13 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.library import counts as forms
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import plain_number
@@ -19,13 +20,16 @@ from dynajit.capture.python.conversion import (
     from_python,
     to_native,
 )
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.unread_lists import joined
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, lookup
+from dynajit.core.types.dtypes import DType, float32, float64, int64
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.table import overriding
 
@@ -132,7 +136,7 @@ def _native_call(
     keywords: dict[str, Value],
     lifted: Lifted,
 ) -> Value:
-    name = getattr(function, "__qualname__", None) or getattr(function, "name", "a function")
+    name: str = getattr(function, "__qualname__", "") or getattr(function, "name", "a function")
     for value in (*args, *keywords.values()):
         if overrides(value) and are_classes_asked(machine):
             what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
@@ -140,12 +144,17 @@ def _native_call(
     whole = joined(machine, function, args, keywords, _is_tensor, _as_tensor)
     if whole is not None:
         return whole
+    dtype = _dtype_of_numbers(machine, name, (*args, *keywords.values()))
+
+    def native(value: Value) -> Any:
+        number = None if dtype is None else _computed_number(machine, value, dtype)
+        if number is not None:
+            return number
+        return to_native(machine, plain_number(machine, value), lifted)
+
     try:
-        positional = [to_native(machine, plain_number(machine, value), lifted) for value in args]
-        named = {
-            key: to_native(machine, plain_number(machine, value), lifted)
-            for key, value in keywords.items()
-        }
+        positional = [native(value) for value in args]
+        named = {key: native(value) for key, value in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
     machine.uses_autocast()
@@ -166,7 +175,44 @@ def _native_call(
     return made
 
 
-def _is_tensor(value: Value) -> bool:
+def _dtype_of_numbers(machine: Machine, name: str, given: Sequence[Value]) -> DType | None:
+    """The dtype in which a function takes numbers that the launch computes: that of all of its
+    tensors. None: it is given no such number, or takes them not as it takes tensors."""
+    if not any(_is_computed(value) for value in given):
+        return None
+    if name.rpartition(".")[2].rstrip("_") not in _TAKE_NUMBERS:
+        return None
+    dtypes = {tensor_type(machine, value).dtype for value in given if _is_tensor(value)}
+    return dtypes.pop() if dtypes in ({float32}, {float64}) else None
+
+
+#: Functions by elements that give the same of a number and of a tensor of no dims.
+_TAKE_NUMBERS: Final = frozenset((
+    "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "addcmul",
+    "addcdiv", "lerp",
+))  # fmt: skip
+
+
+def _is_computed(value: Value) -> TypeGuard[ObjectValue]:
+    return isinstance(value, ObjectValue) and value.cls in (forms.FLOAT, forms.COUNT)
+
+
+def _computed_number(machine: Machine, value: Value, dtype: DType) -> graph.Value | None:
+    """A number that the launch computes, as one that functions take; None: it is another value, or
+    may not be what Python has."""
+    if not _is_computed(value):
+        return None
+    recorder = machine.recorder
+    recorder.use(value)
+    held = recorder.graph_value(machine.heap[value.identity].written["tensor"])
+    is_int = held.dtype is int64
+    if is_int and not recorder.intervals.fits(held.node, bool(recorder.turns)):
+        return None
+    number = cast(cast(held, float64), dtype)
+    return graph.ComputedNumber(number.builder, number.node)
+
+
+def _is_tensor(value: Value) -> TypeGuard[TensorValue]:
     return isinstance(value, TensorValue)
 
 

@@ -108,6 +108,11 @@ def is_run_time_number(value: Any) -> bool:
     return isinstance(getattr(value, "type", None), ScalarType)
 
 
+def is_of_graph(value: Any) -> bool:
+    """True for a number of Python's that a graph takes at run time, or computes."""
+    return is_run_time_number(value) or getattr(value, "is_computed_number", False)
+
+
 @functools.cache
 def _range_of(dtype: DType) -> tuple[float, float]:
     """Smallest and largest number that is accepted for a dtype."""

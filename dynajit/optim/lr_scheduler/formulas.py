@@ -92,9 +92,12 @@ class StepLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates of this epoch."""
         self._warn_outside_of_step()
-        if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
-            return rates(self.optimizer)
-        return [rate * self.gamma for rate in rates(self.optimizer)]
+        return [self._following(rate) for rate in rates(self.optimizer)]
+
+    def _following(self, rate: Any) -> Any:
+        """The rate after `rate`: one expression, so that captured turns are alike."""
+        epoch = self.last_epoch
+        return rate * self.gamma if epoch != 0 and epoch % self.step_size == 0 else rate
 
     def _get_closed_form_lr(self) -> list[Any]:
         factor = self.gamma ** (self.last_epoch // self.step_size)
@@ -119,10 +122,13 @@ class MultiStepLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates of this epoch."""
         self._warn_outside_of_step()
-        if self.last_epoch not in self.milestones:
-            return rates(self.optimizer)
-        factor = self.gamma ** self.milestones[self.last_epoch]
-        return [rate * factor for rate in rates(self.optimizer)]
+        return [self._following(rate) for rate in rates(self.optimizer)]
+
+    def _following(self, rate: Any) -> Any:
+        """The rate after `rate`: by comparisons alone, so that captured turns are alike."""
+        for milestone, times in self.milestones.items():
+            rate = rate * self.gamma**times if self.last_epoch == milestone else rate
+        return rate
 
     def _get_closed_form_lr(self) -> list[Any]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -155,11 +161,17 @@ class ConstantLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates of this epoch."""
         self._warn_outside_of_step()
-        if self.last_epoch == 0:
-            return [rate * self.factor for rate in rates(self.optimizer)]
-        if self.last_epoch != self.total_iters:
-            return rates(self.optimizer)
-        return [rate * (1.0 / self.factor) for rate in rates(self.optimizer)]
+        return [self._following(rate) for rate in rates(self.optimizer)]
+
+    def _following(self, rate: Any) -> Any:
+        """The rate after `rate`: one expression, so that captured turns are alike."""
+        return (
+            rate * self.factor
+            if self.last_epoch == 0
+            else rate * (1.0 / self.factor)
+            if self.last_epoch == self.total_iters
+            else rate
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         factor = self.factor if self.last_epoch < self.total_iters else 1.0
@@ -197,13 +209,19 @@ class LinearLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates of this epoch."""
         self._warn_outside_of_step()
-        if self.last_epoch == 0:
-            return [rate * self.start_factor for rate in rates(self.optimizer)]
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return rates(self.optimizer)
+        return [self._following(rate) for rate in rates(self.optimizer)]
+
+    def _following(self, rate: Any) -> Any:
+        """The rate after `rate`: one expression, so that captured turns are alike."""
         growth = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * growth
-        return [rate * (1.0 + growth / before) for rate in rates(self.optimizer)]
+        first = self.total_iters * self.start_factor
+        return (
+            rate * self.start_factor
+            if self.last_epoch == 0
+            else rate
+            if self._is_initial or self.last_epoch > self.total_iters
+            else rate * (1.0 + growth / (first + (self.last_epoch - 1) * growth))
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         growth = self.end_factor - self.start_factor
@@ -254,12 +272,16 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates of this epoch."""
         self._warn_outside_of_step()
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return rates(self.optimizer)
-        left = 1.0 - self.last_epoch / self.total_iters
-        left_before = 1.0 - (self.last_epoch - 1) / self.total_iters
-        factor = (left / left_before) ** self.power
-        return [rate * factor for rate in rates(self.optimizer)]
+        return [self._following(rate) for rate in rates(self.optimizer)]
+
+    def _following(self, rate: Any) -> Any:
+        """The rate after `rate`: one expression, so that captured turns are alike."""
+        epoch, count = self.last_epoch, self.total_iters
+        return (
+            rate
+            if self._is_initial or epoch > count
+            else rate * ((1.0 - epoch / count) / (1.0 - (epoch - 1) / count)) ** self.power
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         passed = min(self.total_iters, self.last_epoch) / self.total_iters

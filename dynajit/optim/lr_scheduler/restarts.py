@@ -281,24 +281,28 @@ class OneCycleLR(LRScheduler):
                 f"Tried to step {step} times. The specified number of total steps is "
                 f"{self.total_steps}"
             )
-        phase, share = self._place(step)
         found = []
         for group in self.optimizer.param_groups:
-            found.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], share))
+            found.append(self._level(group, "lr", step))
             if self.cycle_momentum:
-                start, end = group[phase["start_momentum"]], group[phase["end_momentum"]]
-                set_momentum(group, self._between(start, end, share))
+                set_momentum(group, self._level(group, "momentum", step))
         return found
 
-    def _place(self, step: int) -> tuple[dict[str, Any], float]:
-        """The phase of a step, and the share of it that has passed."""
-        start = 0.0
-        for phase in self._schedule_phases:
-            end = phase["end_step"]
-            if step <= end or phase is self._schedule_phases[-1]:
-                return phase, (step - start) / (end - start)
-            start = end
-        raise AssertionError("a schedule has phases")
+    def _level(
+        self, group: dict[str, Any], option: str, step: int, number: int = 0, start: float = 0.0
+    ) -> Any:
+        """What an option of a group is in a step, in a phase or one of those behind it.
+
+        One expression, so that captured turns are alike.
+        """
+        phase, is_last = self._schedule_phases[number], number == len(self._schedule_phases) - 1
+        first, last = group[phase[f"start_{option}"]], group[phase[f"end_{option}"]]
+        end = phase["end_step"]
+        return (
+            self._between(first, last, (step - start) / (end - start))
+            if is_last or step <= end
+            else self._level(group, option, step, number + 1, end)
+        )
 
     def _between(self, start: float, end: float, share: float) -> Any:
         if self._anneal_func_type == "linear":

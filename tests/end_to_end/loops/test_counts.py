@@ -7,6 +7,7 @@ import pytest
 
 import dynajit as dj
 from tests.end_to_end.loops.test_tested_loops import assert_same as assert_tensors_same
+from tests.support.loops import loops_of
 
 V = np.random.default_rng(0).standard_normal(60)
 WITH_NAN = np.where(V > 1, np.nan, V)
@@ -525,3 +526,92 @@ def test_a_number_that_a_turn_asks_for_passes_no_gradient() -> None:
 def test_a_number_asked_outside_of_loops_ends_the_graph() -> None:
     report = dj.explain(lambda x: (x * 2).max().item() + 1)(POSITIVE)
     assert report.graph_break_count == 1
+
+
+#: What takes a number beside tensors.
+GIVEN = {
+    "add": lambda x, y, z, t: dj.add(x, y, alpha=t),
+    "add_": lambda x, y, z, t: x.add_(y, alpha=-t),
+    "sub": lambda x, y, z, t: dj.sub(x, y, alpha=t),
+    "sub_": lambda x, y, z, t: x.sub_(y, alpha=t),
+    "mul": lambda x, y, z, t: dj.mul(x, 1 - t) + y.mul(t),
+    "mul_": lambda x, y, z, t: x.mul_(1 - t),
+    "div_": lambda x, y, z, t: x.div_(1 + t),
+    "addcmul_": lambda x, y, z, t: x.addcmul_(y, z, value=t),
+    "addcdiv_": lambda x, y, z, t: x.addcdiv_(y, z, value=-t),
+    "lerp_": lambda x, y, z, t: x.lerp_(y, t),
+    "a quotient": lambda x, y, z, t: x + t / z,
+    "a power": lambda x, y, z, t: x + t**z,
+}
+
+
+@pytest.mark.parametrize("dtype", [dj.float32, dj.float64])
+@pytest.mark.parametrize("shape", [(5,), (), (40, 3)])
+@pytest.mark.parametrize("name", GIVEN)
+def test_functions_take_numbers_that_the_launch_computes(name, shape, dtype) -> None:
+    """To the last bit, in one loop, for all values."""
+    given = GIVEN[name]
+
+    def steps(x, y, z, t, n):
+        x = x.clone()
+        for _ in range(n):
+            x = given(x, y, z, t)
+            t = t * 0.9
+        return x, t
+
+    dj.manual_seed(0)
+    tensors = [dj.rand(*shape, dtype=dtype) + 0.5 for _ in range(3)]
+    assert loops_of(steps, *tensors, 0.1, 20) == 1
+    compiled = dj.compile(steps, fullgraph=True)
+    for first in (0.1, 0.2, 1.7):
+        (expected, t), (found, other) = steps(*tensors, first, 20), compiled(*tensors, first, 20)
+        assert dj.equal(expected, found)
+        assert expected.dtype is found.dtype
+        assert (t, type(t)) == (other, float)
+
+
+def test_an_alpha_that_eager_execution_refuses_is_refused() -> None:
+    def steps(x, t, n):
+        for _ in range(n):
+            x = dj.add(x, x, alpha=t)
+            t = t * 0.9
+        return x
+
+    for function in (steps, dj.compile(steps)):
+        with pytest.raises(RuntimeError, match="alpha"):
+            function(dj.arange(4), 0.5, 20)
+
+
+def test_a_number_in_two_variables_is_handed_on_in_both() -> None:
+    def steps(x, t, n):
+        last = t
+        for _ in range(n):
+            x = x * t + last
+            t = t * 0.9
+            last = t
+        return x, t, last
+
+    compiled = dj.compile(steps, fullgraph=True)
+    x = dj.rand(4)
+    for first in (0.3, 0.7):
+        expected, found = steps(x, first, 20), compiled(x, first, 20)
+        assert_tensors_same(expected[0], found[0])
+        assert expected[1:] == found[1:]
+
+
+def bounded(x, n):
+    """A rate that one arm divides to, and that the other keeps from a division by zero."""
+    for i in range(n):
+        rate = 1.0 if i == 7 else 1 / (i - 7)
+        x = x + rate
+    return x, rate
+
+
+def test_a_number_is_found_for_turns_in_which_python_runs_its_arm() -> None:
+    compiled = dj.compile(bounded, fullgraph=True)
+    x = dj.rand(4)
+    for n in (6, 8, 9, 20, 30):
+        expected, found = bounded(x, n), compiled(x, n)
+        assert_tensors_same(expected[0], found[0])
+        assert expected[1] == found[1]
+    assert loops_of(bounded, x, 30) == 1

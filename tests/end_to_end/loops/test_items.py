@@ -281,12 +281,69 @@ def by_numbers_in_python(ws, x):
     return x
 
 
+def read_by_the_counter(ws, x):
+    for i in range(len(ws)):
+        x = x * ws[i] + i
+    return x
+
+
+def read_around_the_counter(ws, x):
+    total = 0.0
+    for i in range(1, len(ws)):
+        x = x + (ws[i] - ws[i - 1]) * x
+        total += ws[-i]
+    return x, total
+
+
+def read_in_a_ring(ws, x):
+    for i in range(40):
+        x = x * 0.5 + ws[i % len(ws)]
+    return x
+
+
+def read_of_a_global(ws, x):
+    for i in range(40):
+        x = x * RATES[i] + ws[0]
+    return x
+
+
+def read_beyond_the_end(ws, x):
+    for i in range(40):
+        x = x * 0.5 + ws[i]
+    return x
+
+
+def written_ahead(ws, x):
+    ws = ws if isinstance(ws, tuple) else list(ws)
+    for i in range(len(ws) - 1):
+        x = x * 0.5 + ws[i]
+        if not isinstance(ws, tuple):
+            ws[i + 1] = ws[i] * 2
+    return x, ws
+
+
+def put_in_front(ws, x):
+    ws = ws if isinstance(ws, tuple) else list(ws)
+    for i in range(len(ws)):
+        x = x * 0.5 + ws[i]
+        if not isinstance(ws, tuple):
+            ws.insert(0, i)
+    return x, ws
+
+
 NUMBERS = [
     RATES, tuple(RATES), [*range(40)], [2**41 + k for k in range(20)], [-(2**62), *range(30)],
     [1, 0.5] * 10, [True, False] * 10, [float("nan"), float("inf"), -0.0] * 5, [0.5] * 3, [7] * 9,
     [0.1] * 300,
 ]  # fmt: skip
-BY_NUMBERS = [by_numbers, by_numbers_and_places, decided_by_numbers, of_a_global]
+BY_NUMBERS = [
+    by_numbers, by_numbers_and_places, decided_by_numbers, of_a_global, read_by_the_counter,
+    read_around_the_counter, read_in_a_ring, read_of_a_global,
+]  # fmt: skip
+OTHERS = [
+    to_a_power, a_list_that_changes, by_numbers_in_python, read_beyond_the_end, written_ahead,
+    put_in_front,
+]  # fmt: skip
 
 
 def with_texts(results):
@@ -296,9 +353,7 @@ def with_texts(results):
     return repr(results) if type(results) is float else results
 
 
-@pytest.mark.parametrize(
-    "function", [*BY_NUMBERS, to_a_power, a_list_that_changes, by_numbers_in_python]
-)
+@pytest.mark.parametrize("function", [*BY_NUMBERS, *OTHERS])
 def test_numbers_of_a_list_of_the_caller_s_are_plain_python_s(function) -> None:
     compiled = dj.compile(function)
     for x in (X, X.numpy(), dj.arange(6)):
@@ -308,7 +363,7 @@ def test_numbers_of_a_list_of_the_caller_s_are_plain_python_s(function) -> None:
                 try:
                     with np.errstate(all="ignore"):
                         found.append(call(ws, x))
-                except (ValueError, OverflowError, RuntimeError, TypeError) as error:
+                except (ValueError, OverflowError, RuntimeError, TypeError, IndexError) as error:
                     found.append((type(error).__name__,))
             assert_same(*map(with_texts, found))
 

@@ -242,7 +242,9 @@ def _scaled(other: Any, alpha: Any, beside: Any) -> Any:
 
 def _is_fused(input: Any, other: Any, alpha: Any) -> bool:
     """True where PyTorch's loops for CPUs round input + alpha * other once."""
-    if is_tensor(alpha) or isinstance(alpha, (bool, complex)) or _is_literal(alpha, 1):
+    if is_tensor(alpha) and not arguments.is_of_graph(alpha):
+        return False
+    if isinstance(alpha, (bool, complex)) or _is_literal(alpha, 1):
         return False
     if not is_tensor(input) or not is_tensor(other):
         return False
@@ -275,6 +277,8 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if _are_numbers(input, other):
         input = _of_number(input)
     if _is_fused(input, other, alpha):
+        if is_tensor(alpha):  # a number of a graph has no dtype of its own in which to be negated
+            return as_computed(TABLE.fma(TABLE.neg(other), alpha, input), input, other)
         return as_computed(TABLE.fma(other, -operand(alpha), input), input, other)
     return TABLE.sub(operand(input), _scaled(operand(other), alpha, input))
 
