@@ -55,10 +55,11 @@ def triangle(x: Any, turns: int) -> Any:
 
 
 def while_counting(x: Any, turns: int) -> Any:
-    y, i = x * 2, 0
+    y, i, seen = x * 2, 0, [0, 0]
     while i < turns:
+        seen[i % 2] = i
         y = dj.sin(y) + 0.1 * i
-        if i % 3 == 1:
+        if i * i % 37 > 9:
             y = dj.tanh(y * 0.5) * 1.5 + x
         y = y - y.mean() * dj.cos(y) / (i + 1)
         i += 1
@@ -70,7 +71,7 @@ def left_early(x: Any, turns: int) -> Any:
     y = x * 2
     for i in range(turns):
         y = dj.sin(y) + 0.1 * i - y.mean() * dj.cos(y) / (i + 1)
-        if i % 3 == 1:
+        if i * i % 37 > 9:
             y = dj.tanh(y * 0.5) * 1.5 + x
         if i == turns - 2:
             break
