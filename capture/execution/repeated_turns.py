@@ -69,6 +69,7 @@ from dynajit.capture.tensors.turns import (
     always,
     blocks_after,
     is_of_a_turn,
+    is_of_loop,
     names_in,
     numbers_of,
     period_of,
@@ -1023,7 +1024,12 @@ class RepeatedTurn(KeepingTurn):
         return found
 
     def _of_turns_only(self, scalar: Scalar) -> Scalar:
-        if not is_of_a_turn(scalar):
+        """A number that is made of what turns of this loop have alone.
+
+        Raises:
+            Differs: it is another one.
+        """
+        if not is_of_loop(scalar, self._number):
             raise Differs
         return self._recorder.of_turns_only(scalar)
 

@@ -9,7 +9,7 @@ so is the one in which an answer changes.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.counted_turns import CountedTurn
@@ -64,6 +64,8 @@ class Ending:
 class _WhileTurn(RepeatedTurn):
     """A turn of a `while`. Mutable: see `RepeatedTurn`."""
 
+    #: The instructions of the loop.
+    _span: range
     #: Comparisons of the turn that is being captured which lead out of the loop.
     _asked: list[Asked]
 
@@ -76,8 +78,8 @@ class _WhileTurn(RepeatedTurn):
         Raises:
             Differs: the turn has left the loop.
         """
-        span = span_of(self._frame.body, self._start.index)
-        if len(self._executor.frames) == self.depth and self._frame.index not in span:
+        is_here = len(self._executor.frames) == self.depth
+        if is_here and self._frame.index not in self._span:
             raise Differs
         return super()._is_at_head()
 
@@ -86,13 +88,17 @@ class _WhileTurn(RepeatedTurn):
         self._asked = []
 
     def _side(self, side: Scalar | Constant) -> Scalar | Constant:
-        """A side of a comparison, made of literals, the turn's own numbers and such that vary."""
+        """A side of a comparison, made of literals, the turn's own numbers and such that vary.
+
+        Raises:
+            Differs: it is made of numbers of another loop.
+        """
         recorder = self._recorder
         if isinstance(side, Constant):
             recorder.use(side)
             return side
         if is_of_a_turn(side):
-            return recorder.of_turns_only(side)
+            return self._of_turns_only(side)
         if recorder.sizes.varies(side):
             return side
         found = constant(recorder.specialise(side))
@@ -105,8 +111,7 @@ class _WhileTurn(RepeatedTurn):
         if jump is None:
             return False
         other = both_ways(frame.body, jump)[1 if answer else 0]
-        span = span_of(frame.body, self._start.index)
-        return not stays_in(frame.body, span, other, self._start.index)
+        return not stays_in(frame.body, self._span, other, self._start.index)
 
 
 class WhileTurn(_WhileTurn):
@@ -135,7 +140,7 @@ class WhileTurn(_WhileTurn):
     ) -> None:
         self._fewest, self._is_counted, self._ends_by_any = fewest, False, False
         self.ending: Ending | None = None
-        self._asked = []
+        self._asked, self._span = [], span_of(frame.body, frame.index)
         #: The other comparisons, until it is known how many turns there are.
         self._others: list[Asked] = []
         super().__init__(executor, frame, before, items, number, period, fixes_numbers, tables)
@@ -198,11 +203,9 @@ class WhileTurn(_WhileTurn):
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison that leads out of the loop when it changes, or is the same in
         all turns."""
-        if not isinstance(a, (Constant, Scalar)) or not isinstance(b, (Constant, Scalar)):
+        if not _is_number(a) or not _is_number(b):
             return None
-        answer = FUNCTIONS[symbol](a.value, b.value)
-        if type(answer) is not bool:
-            return None
+        answer = bool(FUNCTIONS[symbol](a.value, b.value))
         is_end = self._ends_by_any or self._leads_out(frame, answer)
         if self._is_counted and not is_end:
             return super()._decide(frame, symbol, a, b)
@@ -231,16 +234,17 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
     def __init__(
         self, executor: "Executor", frame: Frame, before: Head, ending: Ending, number: int
     ) -> None:
-        self._ending, self._asked = ending, []
+        self._ending = ending
+        self._asked, self._span = [], span_of(frame.body, frame.index)
         super().__init__(executor, frame, before, _turns(ending.turns), number)
         self.decides = True
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to the comparison that ends the loop."""
-        if not isinstance(a, (Constant, Scalar)) or not isinstance(b, (Constant, Scalar)):
+        if not _is_number(a) or not _is_number(b):
             return None
-        answer = FUNCTIONS[symbol](a.value, b.value)
-        if type(answer) is not bool or not self._leads_out(frame, answer):
+        answer = bool(FUNCTIONS[symbol](a.value, b.value))
+        if not self._leads_out(frame, answer):
             return None
         self._asked.append(Asked(symbol, self._side(a), self._side(b), answer))
         return answer
@@ -263,6 +267,10 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
         if not is_same or steps != said.steps:
             raise Differs
         super()._finish()
+
+
+def _is_number(value: Value) -> TypeGuard[Scalar | Constant]:
+    return isinstance(value, (Constant, Scalar)) and type(value.value) in (int, float, bool)
 
 
 def _varying(asked: Asked) -> Scalar | None:

@@ -131,6 +131,15 @@ def is_of_a_turn(scalar: Any) -> bool:
     return bool(_loops(scalar))
 
 
+def is_of_loop(scalar: Any, loop: int) -> bool:
+    """Whether a number is made of what turns of one loop have, and of none of another loop.
+
+    Args:
+        loop: its number.
+    """
+    return _loops(scalar) == {loop}
+
+
 def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value) -> bool | None:
     """The answer to a comparison that is known for all turns, or that ends the loop when it
     changes; None: it is another one."""

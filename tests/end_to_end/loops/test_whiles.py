@@ -438,3 +438,44 @@ def test_one_version_serves_all_numbers_of_turns(start: int, goes_on: str, step:
     assert len(compiled.guards()) == versions
     for n in (20, 3, 2):  # fewer turns have versions of their own
         assert_same(run(X, n), compiled(X, n))
+
+
+def test_the_counter_of_another_loop_ends_turns() -> None:
+    def run(x):
+        for i in range(3, 14):
+            j = 0
+            while j < 3 * i + 8:
+                x = x * 0.9 + j
+                j += 1
+        return x, j
+
+    assert_same(run(X), dj.compile(run, fullgraph=True)(X))
+
+
+def test_the_counter_of_another_loop_ends_turns_that_a_tensor_ends() -> None:
+    def run(x):
+        for i in range(3, 14):
+            j = 0
+            while x.sum() > -1 and j < 3 * i + 8:
+                x = x * 0.9 + 0.1
+                j += 1
+        return (x,)
+
+    assert_same(run(X), dj.compile(run)(X))
+
+
+@pytest.mark.parametrize("limit", [None, "a", (1,)])
+def test_a_limit_that_is_no_number_raises_what_python_raises(limit: Any) -> None:
+    def run(x):
+        i, n = 0, 100
+        while True:
+            x = x * 0.9
+            i += 1
+            if i == 25:
+                n = limit
+            if i > n:
+                return x
+
+    for function in (run, dj.compile(run)):
+        with pytest.raises(TypeError, match="'>' not supported between instances of 'int' and"):
+            function(X)
