@@ -63,6 +63,7 @@ from dynajit.capture.tensors.turns import (
     Asked,
     is_of_a_turn,
     is_of_loop,
+    is_plain_number,
     numbers_of,
     turns_alike,
 )
@@ -362,7 +363,7 @@ class _Test(KeepingTurn):
         if frame is not self._frame or symbol not in FUNCTIONS:
             return None
         jump = jump_at(frame.body, frame.index)
-        if jump is None or not all(_is_number(x) for x in (a, b)):
+        if jump is None or not all(map(is_plain_number, (a, b))):
             return None
         if any(is_of_a_turn(x) and not is_of_loop(x, self._number) for x in (a, b)):
             return None
@@ -815,10 +816,6 @@ class _Test(KeepingTurn):
             path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
         }
         return _Known(limit, is_cut, numbers, [next(found) for _ in kept], series)
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, (Constant, Scalar)) and type(value.value) in (int, float, bool)
 
 
 def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:

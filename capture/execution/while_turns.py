@@ -9,7 +9,7 @@ so is the one in which an answer changes.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.counted_turns import CountedTurn
@@ -24,6 +24,8 @@ from dynajit.capture.tensors.turns import (
     Table,
     Varies,
     is_of_a_turn,
+    is_of_loop,
+    is_plain_number,
     key_of,
     steps_of,
     turns_alike,
@@ -104,6 +106,10 @@ class _WhileTurn(RepeatedTurn):
         found = constant(recorder.specialise(side))
         assert isinstance(found, Constant)
         return found
+
+    def _is_own(self, number: Scalar | Constant) -> bool:
+        """Whether a number is made of what turns of this loop have alone."""
+        return is_of_loop(number, self._number)
 
     def _leads_out(self, frame: Frame, answer: bool) -> bool:
         """Whether the next instruction would leave the loop by the other answer."""
@@ -203,14 +209,15 @@ class WhileTurn(_WhileTurn):
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison that leads out of the loop when it changes, or is the same in
         all turns."""
-        if not _is_number(a) or not _is_number(b):
+        if not is_plain_number(a) or not is_plain_number(b):
             return None
         answer = bool(FUNCTIONS[symbol](a.value, b.value))
         is_end = self._ends_by_any or self._leads_out(frame, answer)
         if self._is_counted and not is_end:
             return super()._decide(frame, symbol, a, b)
-        asked = self._asked if is_end else self._others
-        asked.append(Asked(symbol, self._side(a), self._side(b), answer))
+        if is_end or all(not is_of_a_turn(side) or self._is_own(side) for side in (a, b)):
+            asked = self._asked if is_end else self._others
+            asked.append(Asked(symbol, self._side(a), self._side(b), answer))
         return answer
 
     def _finish(self) -> None:
@@ -241,7 +248,7 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to the comparison that ends the loop."""
-        if not _is_number(a) or not _is_number(b):
+        if not is_plain_number(a) or not is_plain_number(b):
             return None
         answer = bool(FUNCTIONS[symbol](a.value, b.value))
         if not self._leads_out(frame, answer):
@@ -267,10 +274,6 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
         if not is_same or steps != said.steps:
             raise Differs
         super()._finish()
-
-
-def _is_number(value: Value) -> TypeGuard[Scalar | Constant]:
-    return isinstance(value, (Constant, Scalar)) and type(value.value) in (int, float, bool)
 
 
 def _varying(asked: Asked) -> Scalar | None:

@@ -14,7 +14,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -129,6 +129,11 @@ def collects(turns: Sequence[Turns], heap: Any, value: Any) -> bool:
 def is_of_a_turn(scalar: Any) -> bool:
     """True for a number of a turn, and for what is computed of one."""
     return bool(_loops(scalar))
+
+
+def is_plain_number(value: Value) -> TypeGuard[Scalar | Constant]:
+    """True for an int, a float or a truth of Python's that is not computed by the launch."""
+    return isinstance(value, (Constant, Scalar)) and type(value.value) in (int, float, bool)
 
 
 def is_of_loop(scalar: Any, loop: int) -> bool:

@@ -298,7 +298,20 @@ LOOPS = {
     with_two_kinds_of_turns: 1, said_by_a_variable: 1, in_a_try: 1, appended: 1, asked: 1,
     written: 1, swapped: 1, drawn: 1, of_attributes: 1, many_turns: 1, of_numpy: 1,
 }  # fmt: skip
-NESTED = [around_a_for, within_a_for, within_a_while]
+
+
+def that_asks_for_an_outer_counter(x):
+    for i in range(12):
+        j = 0
+        while j < 15:
+            x = x * 0.99 + j
+            if i == 5:
+                x = x + 1
+            j += 1
+    return x, i, j
+
+
+NESTED = [around_a_for, within_a_for, within_a_while, that_asks_for_an_outer_counter]
 
 
 def continued(x):
