@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.counted_turns import CountedTurn
+from dynajit.capture.execution.deciding_turns import MOST_ALIKE
 from dynajit.capture.execution.memories import (
     NotCarried,
 )
-from dynajit.capture.execution.repeated_turns import MOST_ALIKE, RepeatedTurn
+from dynajit.capture.execution.repeated_turns import RepeatedTurn
 from dynajit.capture.execution.tried_turns import (
     Differs,
     Head,

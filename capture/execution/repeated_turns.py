@@ -9,14 +9,13 @@ Contract: `make` puts a loop in the place of the turns, or raises and stands for
 tries one is told there.
 """
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.collected import Appended
-from dynajit.capture.execution.keeping_turns import KeepingTurn
+from dynajit.capture.execution.deciding_turns import DecidingTurn
 from dynajit.capture.execution.memories import (
     Memories,
     is_second_view,
@@ -66,24 +65,15 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import (
     Table,
-    always,
     blocks_after,
-    is_of_a_turn,
-    is_of_loop,
-    names_in,
     numbers_of,
-    period_of,
-    place_of_rare,
-    step_of,
-    truths,
 )
-from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.symint import Number
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
-from dynajit.ir.loops import Listed, Loop, Steps, append
+from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 
@@ -94,9 +84,6 @@ if TYPE_CHECKING:
 #: fewer than such a loop ever has.
 SETTLED: Final = 8
 
-#: After how many turns decisions by counters come out alike, at most: so many turns are captured.
-MOST_ALIKE: Final = 16
-
 #: How often a turn is captured, until what it changes is known.
 MOST_ROUNDS: Final = 4
 
@@ -106,7 +93,7 @@ def _is_truth(value: Value | None) -> bool:
     return isinstance(value, Constant) and type(value.value) is bool
 
 
-class RepeatedTurn(KeepingTurn):
+class RepeatedTurn(DecidingTurn):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
     Args:
@@ -116,18 +103,11 @@ class RepeatedTurn(KeepingTurn):
         number: of the loop.
         period: how many turns of the program it is: as many as decide alike by their counter when
             they are gone through again.
-        fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
-            yet, are taken to be what they are, so that Python finds for all turns what is computed
-            of them; and a comparison of them is taken to come out alike in all turns.
+        fixes_numbers: see `DecidingTurn`.
         tables: of the caller's numbers that turns read by their counter (`Turns.tables`).
 
     Attributes:
-        alike: after how many turns the comparisons that were met come out alike, as far as known.
-        decides: whether comparisons are asked whether they are the same in all turns.
         is_made: it has become a loop.
-        may_fix_numbers: there are such numbers, which the launch computes.
-        rare: how many turns behind this one the last of these has the answer that is rare: what
-            adds up over turns ends there, mostly.
     """
 
     differentiable = True
@@ -148,28 +128,18 @@ class RepeatedTurn(KeepingTurn):
         fixes_numbers: bool = False,
         tables: Mapping[Any, Table] | None = None,
     ) -> None:
-        super().__init__(executor, frame, number)
-        self._turns.tables = tables or {}
-        self._fixes_numbers, self.may_fix_numbers = fixes_numbers, False
-        #: Comparisons that are taken to come out alike in all turns, and how they do.
-        self._alike: list[tuple[Scalar, bool]] = []
-        self._before, self._items = before.frame, Periods(items, period)
-        self.alike, self.rare, self.is_made = period, 0, False
-        self.decides = items.stop is None
-        #: Locals with ints that are taken to go up by so much in each turn.
-        self._assumed: dict[str, int] = {}
+        super().__init__(executor, frame, before, Periods(items, period), number, fixes_numbers)
+        self._turns.tables, self.is_made = tables or {}, False
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
-        #: The last turn goes another way, and may read whatever the turn before has left.
-        self._is_last_other = False
         #: Locals with numbers of Python's that the launch computes from this turn on.
         self._computed: set[str] = set()
         #: Locals with numbers that do not follow the counter, as the turn has shown.
         self._launched: set[str] = set()
         #: Local -> another one, that holds the same object in front of the turn, and behind it.
         self._twins: dict[str, str] = {}
-        self._numbers: dict[str, tuple[int | float, Scalar]] = {}
-        #: Likewise, where each turn makes another view of the same memory.
+        #: Local -> what it holds, what stands for that, where each turn makes another view of the
+        #: same memory.
         self._views: dict[str, tuple[TensorValue, TensorValue]] = {}
         #: Locals whose histories end in each turn: `h = cell(x, h.detach())`.
         self._ended: set[str] = set()
@@ -386,14 +356,6 @@ class RepeatedTurn(KeepingTurn):
             raise Differs
         return found
 
-    def _fixed(self, value: Value) -> Value:
-        """A number of the caller's as what it is, where such are taken so; other values as they
-        are."""
-        if not is_of_calls(value) or is_of_a_turn(value) or self._recorder.sizes.varies(value):
-            return value
-        self.may_fix_numbers = True
-        return Constant(self._recorder.specialise(value)) if self._fixes_numbers else value
-
     def _is_spent_name(self, name: str, held: TensorValue) -> bool:
         """Whether a variable that a turn sets before it reads it holds what another one holds: it
         has handed that on (`x, y = y, new`)."""
@@ -439,105 +401,6 @@ class RepeatedTurn(KeepingTurn):
         return found
 
     # -- the turn ----------------------------------------------------------------------------
-
-    def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
-        """The answer to a comparison that is the same in all turns that the loop will have: those
-        of its first and its last turn are captured as they come."""
-        counter, count = self._items.with_rest, len(self._items.counter) - 1
-        answer = always(counter[:count], self._number, symbol, a, b)
-        if answer is None:
-            answer = self._settled(symbol, a, b)
-        elif always(counter[count:], self._number, symbol, a, b) is not answer:
-            self._is_last_other = True
-        if answer is not None:
-            for value in (a, b):
-                self._recorder.use(value)
-        return answer
-
-    def _settled(self, symbol: str, a: Value, b: Value) -> bool | None:
-        """Likewise, found by computing it for every turn; after how many turns it comes out alike
-        is noted where it does not."""
-        if not isinstance(a, (Constant, Scalar)) or not isinstance(b, (Constant, Scalar)):
-            return None
-        asked = self._recorder.of_turns_only(Scalar(True, None, (symbol, (a, b))))
-        counter, count = self._items.with_rest, len(self._items.counter) - 1
-        steps = self._int_steps()
-        carried = {
-            name: range(first, first + step * len(counter), step)
-            for name, (first, step) in steps.items()
-        }
-        answers = truths(counter, self._number, carried, asked)
-        if answers is None:
-            return self._taken_alike(asked, bool(FUNCTIONS[symbol](a.value, b.value)))
-        assumed = {name: steps[name][1] for name in names_in(asked) & steps.keys()}
-        if len(set(answers[:count])) > 1:
-            period = period_of(answers[:count], MOST_ALIKE) or 1
-            self.alike = math.lcm(self.alike, self._items.length * period)
-            self.rare = place_of_rare(answers[:period]) * self._items.length
-            return None
-        self._assumed |= assumed
-        self._is_last_other = self._is_last_other or len(set(answers)) > 1
-        return answers[0]
-
-    def _taken_alike(self, asked: Scalar, answer: bool) -> bool | None:
-        """The answer to a comparison of numbers that are known for all turns only when the turn is
-        over; None: the launch finds it.
-
-        Args:
-            answer: in this turn.
-        """
-        if not self._fixes_numbers or not names_in(asked) <= self._numbers.keys():
-            return None
-        self._alike.append((Scalar(int(answer), None, ("int", (asked,))), answer))
-        return answer
-
-    def _int_steps(self) -> dict[str, tuple[int, int]]:
-        """Locals with ints -> what they hold in front of the turn, and by how much they differ from
-        what was there in front of the turn before."""
-        found: dict[str, tuple[int, int]] = {}
-        for name, (first, _) in self._numbers.items():
-            old = self._fixed(self._before.locals[name])
-            if isinstance(first, int) and isinstance(old, Constant) and first != old.value:
-                found[name] = first, first - old.value
-        return found
-
-    def _asked_alike(self, after_turn: Collection[str]) -> list[Scalar]:
-        """The comparisons that are taken to come out alike.
-
-        Args:
-            after_turn: variables that are known for all turns.
-
-        Raises:
-            Differs: one is of others.
-        """
-        asked = [number for number, _ in self._alike]
-        if any(not names_in(number) <= {*after_turn} for number in asked):
-            raise Differs
-        return asked
-
-    def _check_alike(self, numbers: Sequence[Steps | Listed]) -> None:
-        """Refuse a turn in which a comparison came out as it does not in all turns.
-
-        Args:
-            numbers: what numbers are in all turns; those of the comparisons are the last.
-
-        Raises:
-            Differs: there is such a comparison.
-        """
-        found = numbers[len(numbers) - len(self._alike) :]
-        for number, (_, answer) in zip(found, self._alike, strict=True):
-            if number != Steps(int(answer), 0):
-                raise Differs
-
-    def _check_assumed(self, after_turn: Mapping[str, tuple[int | float, Any]]) -> None:
-        """Refuse a turn in which an int does not go up as it was taken to.
-
-        Raises:
-            Differs: it goes up by something else.
-        """
-        for name, step in self._assumed.items():
-            if name not in after_turn or step_of(name, after_turn[name]) != step:
-                raise Differs
 
     def _capture(self) -> None:
         """Run the turn."""
@@ -1008,30 +871,6 @@ class RepeatedTurn(KeepingTurn):
             seen.add(after.identity)
             found.append((self._tensors[name][1], after))
         return found
-
-    def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
-        """For each variable that holds a number: in front of the turn, and after it."""
-        found: dict[str, tuple[int | float, Any]] = {}
-        for name, (first, _) in self._numbers.items():
-            if name not in self._now.read:
-                continue
-            after = dict.get(self._now, name)
-            if not isinstance(after, (Scalar, Constant)) or after.python_type is not type(first):
-                raise Differs
-            if isinstance(after, Scalar):
-                after = self._of_turns_only(after)
-            found[name] = first, after
-        return found
-
-    def _of_turns_only(self, scalar: Scalar) -> Scalar:
-        """A number that is made of what turns of this loop have alone.
-
-        Raises:
-            Differs: it is another one.
-        """
-        if not is_of_loop(scalar, self._number):
-            raise Differs
-        return self._recorder.of_turns_only(scalar)
 
 
 __all__ = ["RepeatedTurn"]
