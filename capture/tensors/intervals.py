@@ -234,16 +234,17 @@ def _of_carried(
     results = [loop.body.outputs[index] for index in ints]
     outer = _outer(loop, limit, operands, known)
     first = _hull(interval(operands[index], known) for index in ints)
+    wide = max(WIDE, 2 * max(map(abs, first)))  # of a loop within the turn of another one
 
     def turn(given: Interval) -> Interval:
         inner = {**outer, **dict.fromkeys(stands, given)}
         return _hull(interval(result, inner) for result in results)
 
     once = _hull((first, turn(first)))
-    low, high = turn((-WIDE, WIDE))
-    growth = max(high - WIDE, -WIDE - low, 0)
+    low, high = turn((-wide, wide))
+    growth = max(high - wide, -wide - low, 0)
     found = once[0] - growth * limit, once[1] + growth * limit
-    if max(abs(found[0]), abs(found[1])) > WIDE:
+    if max(abs(found[0]), abs(found[1])) > wide:
         raise TooLarge
     return found
 

@@ -615,3 +615,36 @@ def test_a_number_is_found_for_turns_in_which_python_runs_its_arm() -> None:
         assert_tensors_same(expected[0], found[0])
         assert expected[1] == found[1]
     assert loops_of(bounded, x, 30) == 1
+
+
+def test_ints_that_loops_within_turns_add_to_leave_the_outer_loop_whole() -> None:
+    def run(x, n):
+        steps, total = 0, 5
+        for i in range(n):
+            for j in range(15):
+                x = x * 0.99 + j
+                steps += 1
+                for _ in range(9):
+                    total -= i
+                    x = x + total
+        return x, steps, total
+
+    compiled = dj.compile(run, fullgraph=True)
+    expected, found = run(dj.ones(3), 12), compiled(dj.ones(3), 12)
+    assert_tensors_same(expected[0], found[0])
+    assert expected[1:] == found[1:]
+    assert loops_of(run, dj.ones(3), 12) == loops_of(run, dj.ones(3), 40)
+
+
+def test_an_int_that_loops_within_turns_double_ends_the_outer_loop() -> None:
+    def run(x):
+        number = 1
+        for _ in range(12):
+            for _ in range(15):
+                x = x * 0.5 + number % 7
+                number *= 2
+        return x, number
+
+    expected, found = run(dj.ones(3)), dj.compile(run)(dj.ones(3))
+    assert_tensors_same(expected[0], found[0])
+    assert expected[1] == found[1] == 2**180
