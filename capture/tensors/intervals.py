@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.types.dtypes import DType, bool_, int8, int16, int32, int64, uint8
+from dynajit.core.types.dtypes import Category, DType, bool_, int8, int16, int32, int64, uint8
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.loops import LOOP, PART, Listed, Loop, Steps
 from dynajit.ir.node import Node, NodeKind
@@ -286,12 +286,18 @@ def _outer(
         if isinstance(node.type, ScalarType) and values:
             found[node] = min(values), max(values)
     for node, operand in zip(loop.inputs, operands, strict=True):
-        if is_int(node) and node not in loop.inputs[: loop.carried]:
+        is_whole = is_int(node) or _is_whole_number(node)
+        if is_whole and node not in loop.inputs[: loop.carried]:
             try:
                 found[node] = interval(operand, known)
-            except TooLarge:
+            except (TooLarge, NotKnown):  # then so is what is made of it, if anything is
                 continue
     return found
+
+
+def _is_whole_number(node: Node) -> bool:
+    """Whether a node is an int of the turns of a loop around this one."""
+    return isinstance(node.type, ScalarType) and node.type.category is Category.INTEGER
 
 
 __all__ = ["EXACT", "LARGEST", "Intervals", "ints_in"]
