@@ -1,12 +1,25 @@
 """Eager and compiled trainings from one seed, and what differs in all that they leave behind."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import dynajit as dj
 from tests.training_steps.models import Training, batches
+
+
+@contextmanager
+def in_doubles() -> Iterator[None]:
+    """Tensors are float64 within, and defects of dynajit's own are errors."""
+    before = dj.get_default_dtype()
+    dj.set_default_dtype(dj.float64)
+    try:
+        with dj.config.override(strict=True):
+            yield
+    finally:
+        dj.set_default_dtype(before)
 
 
 def trained(

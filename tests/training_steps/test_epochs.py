@@ -15,17 +15,15 @@ import dynajit.nn.functional as F
 from dynajit import nn, optim
 from dynajit.core.errors import AutogradError
 from tests.support.loops import loops_of
+from tests.training_steps.comparing import in_doubles
 
 BATCHES = 14
 
 
 @pytest.fixture(autouse=True)
 def _in_doubles() -> Iterator[None]:
-    before = dj.get_default_dtype()
-    dj.set_default_dtype(dj.float64)
-    with dj.config.override(strict=True):
+    with in_doubles():
         yield
-    dj.set_default_dtype(before)
 
 
 def tensor_of(value: Any) -> Any:

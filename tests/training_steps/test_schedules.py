@@ -15,16 +15,13 @@ import dynajit as dj
 from dynajit import nn, optim
 from dynajit.optim import lr_scheduler as schedules
 from tests.support.loops import loops_of
-from tests.training_steps.comparing import differences
+from tests.training_steps.comparing import differences, in_doubles
 
 
 @pytest.fixture(autouse=True)
 def _in_doubles() -> Iterator[None]:
-    before = dj.get_default_dtype()
-    dj.set_default_dtype(dj.float64)
-    with dj.config.override(strict=True):
+    with in_doubles():
         yield
-    dj.set_default_dtype(before)
 
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
