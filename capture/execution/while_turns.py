@@ -22,7 +22,6 @@ from dynajit.capture.tensors.turns import (
     MOST_LISTED,
     Asked,
     Table,
-    Varies,
     is_of_a_turn,
     is_of_loop,
     is_plain_number,
@@ -178,17 +177,11 @@ class WhileTurn(_WhileTurn):
 
         Raises:
             Differs: there is no end of them.
+            Varies: it is not known.
         """
         if not self._asked:
             raise Differs
-        after_turn = self._numbers_after()
-        try:
-            count = turns_alike(range(ENDLESS), after_turn, self._asked)
-        except Varies:
-            count = turns_alike(range(MOST_LISTED), after_turn, self._asked)
-            if count == MOST_LISTED:
-                raise Differs from None
-        return count
+        return turns_alike(range(ENDLESS), self._numbers_after(), self._asked)
 
     def _ending(self) -> Ending | None:
         """How a loop ends whose number of turns varies; None: in another way."""

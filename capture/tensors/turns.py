@@ -515,7 +515,10 @@ def _column(value: Any, columns: Mapping[str, Sequence[int | float]]) -> Sequenc
     if isinstance(value, Constant):
         return (value.value,) * count
     if isinstance(value.source, Turn):
-        return columns[value.source.name]
+        found = columns.get(value.source.name)
+        if found is None:
+            raise Varies
+        return found
     if value.expression is None:
         raise Varies
     name, operands = value.expression
@@ -569,16 +572,44 @@ def turns_alike(
     Raises:
         Varies: the numbers are not known, or too many turns have to be looked at.
     """
-    if not asked:
-        return len(counter)
-    if len(counter) > MOST_LISTED:  # what does not go up in steps is known for fewer turns
-        carried = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
-    compared: list[Any] = [number for each in asked for number in (each.a, each.b)]
-    sides = iter(numbers_of(counter, carried, compared)[0])
-    limit = len(counter)
+    in_steps = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
+    limit, others = len(counter), []
     for each in asked:
-        limit = min(limit, _turns_with(each, next(sides), next(sides), limit))
-    return limit
+        found = _in_steps(counter, in_steps, [each.a, each.b])
+        if found is None:
+            others.append(each)
+        else:
+            a, b = found[0]
+            limit = min(limit, _turns_with(each, a, b, limit))
+    return _turns_by_looking(counter[:limit], carried, others) if others else limit
+
+
+def _turns_by_looking(
+    counter: range, carried: Mapping[str, tuple[int | float, Any]], asked: Sequence[Asked]
+) -> int:
+    """The same, by going through the turns.
+
+    Raises:
+        Varies: see there.
+    """
+    after_turns = [(n, _function(after), type(first)) for n, (first, after) in carried.items()]
+    compared = [
+        (FUNCTIONS[each.symbol], _function(each.a), _function(each.b), each.answer)
+        for each in asked
+    ]
+    now = {name: first for name, (first, _) in carried.items()}
+    for turn, count in enumerate(counter[:MOST_LISTED]):
+        known = {"": count, **now}
+        try:
+            is_alike = all(bool(f(a(known), b(known))) is answer for f, a, b, answer in compared)
+        except Exception as error:
+            raise Varies from error
+        if not is_alike:
+            return turn
+        now = {name: _value(function, known, kind) for name, function, kind in after_turns}
+    if len(counter) > MOST_LISTED:
+        raise Varies
+    return len(counter)
 
 
 def _turns_with(asked: Asked, a: Any, b: Any, limit: int) -> int:
@@ -627,7 +658,9 @@ def goes_in_steps(name: str, pair: tuple[int | float, Any]) -> bool:
 
 
 def _in_steps(
-    counter: range, carried: Mapping[str, tuple[int | float, Any]], wanted: Sequence[Scalar]
+    counter: range,
+    carried: Mapping[str, tuple[int | float, Any]],
+    wanted: Sequence[Scalar | Constant],
 ) -> tuple[list[Steps | Listed], dict[str, int | float]] | None:
     """`numbers_of` where all of them go up in equal steps; None: they do not."""
     known = {"": Steps(counter.start, counter.step)}

@@ -262,6 +262,14 @@ def of_numpy(x):
     return y, i
 
 
+def of_fibonacci(x):
+    a, b = 0, 1
+    while b < 10**6:
+        x = x * 0.9 + a % 5
+        a, b = b, a + b
+    return x, a, b
+
+
 def around_a_for(x):
     i = 0
     while i < 20:
@@ -297,6 +305,7 @@ LOOPS = {
     broken_at_last: 1, returned: 1, with_an_else: 1, broken_with_an_else: 1,
     with_two_kinds_of_turns: 1, said_by_a_variable: 1, in_a_try: 1, appended: 1, asked: 1,
     written: 1, swapped: 1, drawn: 1, of_attributes: 1, many_turns: 1, of_numpy: 1,
+    of_fibonacci: 1,
 }  # fmt: skip
 
 
@@ -349,14 +358,6 @@ def as_long_as_a_list(x):
     return x, *seen
 
 
-def of_fibonacci(x):
-    a, b = 0, 1
-    while b < 10**6:
-        x = x * 0.9 + a % 5
-        a, b = b, a + b
-    return x, a, b
-
-
 def at_most_some_turns(x):
     i = 0
     while i < 3:
@@ -368,7 +369,7 @@ def at_most_some_turns(x):
 
 
 OTHERS = [
-    continued, triangular, of_other_shapes, as_long_as_a_list, of_fibonacci, at_most_some_turns,
+    continued, triangular, of_other_shapes, as_long_as_a_list, at_most_some_turns,
 ]  # fmt: skip
 
 
