@@ -41,7 +41,6 @@ from dynajit.capture.execution.tried_turns import (
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.execution.while_turns import (
-    ENDLESS,
     CountedWhileTurn,
     Ending,
     WhileTurn,
@@ -53,6 +52,7 @@ from dynajit.capture.python.iteration import MANY_ITEMS, MOST_ITEMS, settled_ran
 from dynajit.capture.python.tensors.counts import table_of
 from dynajit.capture.python.truth import scalar_predicate
 from dynajit.capture.tensors.turns import (
+    ENDLESS,
     Table,
     Varies,
 )

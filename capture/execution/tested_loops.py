@@ -60,6 +60,7 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import (
+    ENDLESS,
     Asked,
     is_of_a_turn,
     is_of_loop,
@@ -89,9 +90,6 @@ Path: TypeAlias = tuple[Any, ...]
 
 #: How often more is carried before a loop is given up.
 MOST_ROUNDS: Final = 8
-
-#: Turns that no loop reaches: years.
-ENDLESS: Final = 1 << 40
 
 #: How often the loop of one test is tried in a capture: the first turns of some differ.
 MOST_TRIED: Final = 2

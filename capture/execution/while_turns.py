@@ -19,6 +19,7 @@ from dynajit.capture.execution.turn_items import Items, Periods
 from dynajit.capture.execution.ways import span_of, stays_in
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.tensors.turns import (
+    ENDLESS,
     MOST_LISTED,
     Asked,
     Table,
@@ -36,9 +37,6 @@ from dynajit.ir.loops import Steps
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
-
-#: Turns that no loop reaches: years.
-ENDLESS: Final = 1 << 40
 
 #: The same comparison of operands the other way round.
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -315,4 +313,4 @@ def _turns(count: int | Scalar) -> Items:
     return Items(range(int(length)), lambda number: number, lambda done: None, stop=stop)
 
 
-__all__ = ["ENDLESS", "CountedWhileTurn", "Ending", "WhileTurn", "uncounted"]
+__all__ = ["CountedWhileTurn", "Ending", "WhileTurn", "uncounted"]

@@ -30,6 +30,9 @@ from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import graph
 from dynajit.ir.loops import LARGEST_NUMBER, Listed, Steps
 
+#: Turns that no loop reaches: years.
+ENDLESS: Final = 1 << 40
+
 #: Turns whose numbers are found one by one: some tenths of a second.
 MOST_LISTED: Final = 100_000
 

@@ -164,11 +164,43 @@ def clipped(u: Any) -> Any:
     return x
 
 
+def ended_by_a_number(x: Any) -> Any:
+    k, t = 0, 0.0
+    while k < TURNS and t < 100.0:
+        x = x * 0.9 + 0.1 * k + t
+        k += 1
+        t += 0.5
+    return x, k, t
+
+
+def windows(xs: Any) -> Any:
+    found, means = dj.zeros_like(xs), xs[0] * 0
+    for i in range(0, 40, 2):
+        found[i : i + 2] = dj.tanh(xs[i : i + 2])
+        means = means * 0.9 + xs[i : i + 2, 1:4].mean()
+    return found, means
+
+
+def overlapping_windows(xs: Any) -> Any:
+    y = xs[:, 0] + 1
+    for i in range(1, 39):
+        y[i] = y[i - 1 : i + 2].mean()
+    return y
+
+
+def split(xs: Any) -> Any:
+    total = xs[0] * 0
+    for part in xs.split(2):
+        total = total * 0.9 + part.sum(0)
+    return total
+
+
 LOOPS: list[tuple[Callable[..., Any], Any]] = [
     (heat, X), (two_values, X), (value_before, X), (recurrence, ROWS), (all_states, ROWS),
     (power_iteration, MATRIX), (with_a_transpose, MATRIX), (nested, X), (counted_hits, X),
     (kept_rows, X), (written_in_front, X), (accumulated, X), (branches, X), (clipped, X),
     (halve, X), (newton, X), (at_most, X), (done_at_once, X),
+    (ended_by_a_number, X), (windows, ROWS), (overlapping_windows, ROWS), (split, ROWS),
 ]  # fmt: skip
 
 
