@@ -93,7 +93,7 @@ def asked_in_turns(
     if held.device is not CPU or not is_one or not own or kind not in (None, *own):
         return None
     asked = own[0] if kind is None else kind
-    number = TABLE.reshape(TABLE.detach(held), shape=())
+    number = TABLE.clone(TABLE.reshape(TABLE.detach(held), shape=()))  # the tensor may be written
     return new_count(machine, machine.recorder.new_tensor(cast(number, DTYPES[asked])), asked)
 
 

@@ -648,3 +648,32 @@ def test_an_int_that_loops_within_turns_double_ends_the_outer_loop() -> None:
     expected, found = run(dj.ones(3)), dj.compile(run)(dj.ones(3))
     assert_tensors_same(expected[0], found[0])
     assert expected[1] == found[1] == 2**180
+
+
+@pytest.mark.parametrize("dtype", [dj.float64, dj.int64, dj.float32, dj.int32])
+def test_a_number_that_was_asked_for_stays_when_the_tensor_is_written(dtype: Any) -> None:
+    def run(x):
+        x, total, last, seen = x.to(dtype), 0, 0, []
+        for _ in range(20):
+            last, number = x[3].item(), x[2].item()
+            seen.append(number)
+            x *= 2
+            total += last
+            x[2] = total
+        return total, last, seen
+
+    x = dj.arange(5)
+    assert run(x) == dj.compile(run)(x)
+
+
+def test_a_truth_that_was_asked_for_stays_when_the_tensor_is_written() -> None:
+    def run(x):
+        x, count = x > 1, 0
+        for i in range(20):
+            is_large = bool(x[i % 4])
+            x.logical_not_()
+            if is_large:
+                count += 1
+        return count
+
+    assert run(dj.arange(4)) == dj.compile(run)(dj.arange(4))
