@@ -653,7 +653,7 @@ def test_an_int_that_loops_within_turns_double_ends_the_outer_loop() -> None:
 @pytest.mark.parametrize("dtype", [dj.float64, dj.int64, dj.float32, dj.int32])
 def test_a_number_that_was_asked_for_stays_when_the_tensor_is_written(dtype: Any) -> None:
     def run(x):
-        x, total, last, seen = x.to(dtype), 0, 0, []
+        x, total, last, seen = x.to(dtype) + 0, 0, 0, []
         for _ in range(20):
             last, number = x[3].item(), x[2].item()
             seen.append(number)
