@@ -218,10 +218,6 @@ class _Branch:
         known: where one of the arms begins, and what locals hold if Python runs it.
     """
 
-    def begins_in(self, frame: Frame, span: range) -> bool:
-        """See `loops.Attempt`."""
-        return False
-
     def __init__(
         self,
         executor: "Executor",
@@ -256,6 +252,10 @@ class _Branch:
         del self._frame.points[self._points :]
         for turns in self._recorder.turns:
             turns.forget(self._builder.has_input)
+
+    def begins_in(self, frame: Frame, span: range) -> bool:
+        """False: an arm is no turn."""
+        return False
 
     def make(self) -> None:
         """Capture both arms, and go on where they meet with what either leaves.

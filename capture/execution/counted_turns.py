@@ -4,14 +4,13 @@ ends by a test (`repeated_turns` for all else).
 
 from typing import TYPE_CHECKING
 
+from dynajit.capture.execution.deciding_turns import Trial
 from dynajit.capture.execution.repeated_turns import SETTLED, RepeatedTurn
 from dynajit.capture.execution.tried_turns import (
     Differs,
-    Head,
     body_of,
     elements_in,
 )
-from dynajit.capture.execution.turn_items import Items
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS
@@ -40,14 +39,12 @@ class CountedTurn(RepeatedTurn):
 
     hands_numbers_on = False
 
-    def __init__(
-        self, executor: "Executor", frame: Frame, before: Head, items: Items, number: int
-    ) -> None:
-        assert items.stop is not None
-        self._stop = items.stop
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial) -> None:
+        assert trial.items.stop is not None
+        self._stop = trial.items.stop
         before_last = Scalar(self._stop.value - 2, None, ("-", (self._stop, Constant(2))))
         self._bound = self._as_tensor(executor, before_last)
-        super().__init__(executor, frame, before, items, number)
+        super().__init__(executor, frame, trial)
 
     @staticmethod
     def _as_tensor(executor: "Executor", number: Scalar) -> graph.Value:

@@ -8,14 +8,16 @@ Contract: a turn that asks otherwise than in all turns raises `Differs` when its
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.keeping_turns import KeepingTurn
 from dynajit.capture.execution.tried_turns import Differs, Head
-from dynajit.capture.execution.turn_items import Periods
+from dynajit.capture.execution.turn_items import Items, Periods
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.tensors.counts import is_of_calls
 from dynajit.capture.tensors.turns import (
+    Table,
     always,
     is_of_a_turn,
     is_of_loop,
@@ -28,6 +30,7 @@ from dynajit.capture.tensors.turns import (
 )
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.core.records import record
 from dynajit.ir.loops import Listed, Steps
 
 if TYPE_CHECKING:
@@ -37,37 +40,51 @@ if TYPE_CHECKING:
 MOST_ALIKE: Final = 16
 
 
+@record(eq=False)
+class Trial:
+    """What a turn is tried with.
+
+    Args:
+        before: the state in front of the turn before.
+        items: what the loop gives in the turns that are left.
+        number: of the loop.
+        period: how many turns of the program are one: as many as decide alike by their counter when
+            they are gone through again.
+        fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
+            yet, are taken to be what they are, so that Python finds for all turns what is computed
+            of them; and a comparison of them is taken to come out alike in all turns.
+        tables: of the caller's numbers that turns read by their counter (`Turns.tables`).
+    """
+
+    before: Head
+    items: Items
+    number: int
+    period: int = 1
+    fixes_numbers: bool = False
+    tables: Mapping[Any, Table] = field(default_factory=dict)
+
+
 class DecidingTurn(KeepingTurn):
     """A turn whose numbers are found for all turns ahead. Mutable: see `RepeatedTurn`.
 
     Args:
-        executor, frame, before, number: see there.
-        items: what the loop gives in the turns that are left.
-        fixes_numbers: numbers of the caller's that turns change, and that have differed in no call
-            yet, are taken to be what they are, so that Python finds for all turns what is computed
-            of them; and a comparison of them is taken to come out alike in all turns.
+        executor, frame: at the head of the loop.
+        trial: what it is tried with.
 
     Attributes:
         alike: after how many turns the comparisons that were met come out alike, as far as known.
         decides: whether comparisons are asked whether they are the same in all turns.
-        may_fix_numbers: there are such numbers, which the launch computes.
+        may_fix_numbers: there are numbers that it could fix (`Trial`), which the launch computes.
         rare: how many turns behind this one the last of these has the answer that is rare: what
             adds up over turns ends there, mostly.
     """
 
-    def __init__(
-        self,
-        executor: "Executor",
-        frame: Frame,
-        before: Head,
-        items: Periods,
-        number: int,
-        fixes_numbers: bool,
-    ) -> None:
-        super().__init__(executor, frame, number)
-        self._before, self._items = before.frame, items
-        self._fixes_numbers, self.may_fix_numbers = fixes_numbers, False
-        self.alike, self.rare, self.decides = items.length, 0, items.each.stop is None
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial) -> None:
+        super().__init__(executor, frame, trial.number)
+        self._turns.tables = trial.tables
+        self._before, self._items = trial.before.frame, Periods(trial.items, trial.period)
+        self._fixes_numbers, self.may_fix_numbers = trial.fixes_numbers, False
+        self.alike, self.rare, self.decides = trial.period, 0, trial.items.stop is None
         #: Local with a number -> what it holds in front of the turn, what stands for that.
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         #: Locals with ints that are taken to go up by so much in each turn.
@@ -209,4 +226,4 @@ class DecidingTurn(KeepingTurn):
         return self._recorder.of_turns_only(scalar)
 
 
-__all__ = ["MOST_ALIKE", "DecidingTurn"]
+__all__ = ["MOST_ALIKE", "DecidingTurn", "Trial"]

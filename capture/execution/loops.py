@@ -21,14 +21,14 @@ needs a gradient in front of a turn does so after it.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution import nests
 from dynajit.capture.execution.counted_turns import CountedTurn
-from dynajit.capture.execution.deciding_turns import MOST_ALIKE
+from dynajit.capture.execution.deciding_turns import MOST_ALIKE, Trial
 from dynajit.capture.execution.memories import (
     NotCarried,
 )
@@ -44,7 +44,7 @@ from dynajit.capture.execution.while_turns import (
     CountedWhileTurn,
     Ending,
     WhileTurn,
-    uncounted,
+    turns_of,
 )
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame
@@ -355,7 +355,7 @@ class Watcher:
             if items is not None and items.stop is not None:
                 mark = executor.recorder.mark()
                 before = found.heads[-1]
-                counted = CountedTurn(executor, frame, before, items, self.number())
+                counted = CountedTurn(executor, frame, Trial(before, items, self.number()))
                 if self.attempt(counted, counted.make):
                     return True, None
                 executor.recorder.restore(mark)
@@ -382,7 +382,8 @@ class Watcher:
         tables: dict[Any, Table] = {}
         fixes_numbers = False
         while True:
-            turn = self._turn(executor, found, before, count, items, fixes_numbers, tables)
+            trial = Trial(before, items, self.number(), count, fixes_numbers, tables)
+            turn = _turn(executor, found, trial)
             turn.is_made = self.attempt(turn, turn.make)
             if turn.is_made:
                 return turn
@@ -413,33 +414,26 @@ class Watcher:
         scalar_predicate(executor, turns, ">=", MANY_ITEMS)
         scalar_predicate(executor, turns, "<", MOST_ITEMS)
         executor.recorder.use_scalar_type(turns)
-        turn = CountedWhileTurn(executor, found.frame, before, ending, self.number())
+        trial = Trial(before, turns_of(turns), self.number())
+        turn = CountedWhileTurn(executor, found.frame, trial, ending)
         if self.attempt(turn, turn.make):
             return True
         executor.recorder.restore(mark)
         return False
 
-    def _turn(
-        self,
-        executor: "Executor",
-        found: Watched,
-        before: Head,
-        count: int,
-        items: Items,
-        fixes_numbers: bool,
-        tables: Mapping[Any, Table],
-    ) -> RepeatedTurn:
-        """See `_try_turns`, and `RepeatedTurn` for what it is given."""
-        frame, number = found.frame, self.number()
-        given = (executor, frame, before, items, number, count, fixes_numbers, tables)
-        if found.iterator is not None:
-            return RepeatedTurn(*given)
-        return WhileTurn(*given, FEWEST_TURNS - PEELED if count == 1 else FEWEST_PERIODS * count)
+
+def _turn(executor: "Executor", found: Watched, trial: Trial) -> RepeatedTurn:
+    """A turn of a loop that is about to be tried."""
+    if found.iterator is not None:
+        return RepeatedTurn(executor, found.frame, trial)
+    count = trial.period
+    fewest = FEWEST_TURNS - PEELED if count == 1 else FEWEST_PERIODS * count
+    return WhileTurn(executor, found.frame, trial, fewest)
 
 
 def _turns_to_come(executor: "Executor", found: Watched) -> Items | None:
     """What a loop gives in the turns that are left; None: nothing that follows a counter."""
-    return uncounted() if found.iterator is None else items_of(executor, found.iterator)
+    return turns_of() if found.iterator is None else items_of(executor, found.iterator)
 
 
 def _after_turn(executor: "Executor", found: Watched) -> Watched:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.collected import Appended
-from dynajit.capture.execution.deciding_turns import DecidingTurn
+from dynajit.capture.execution.deciding_turns import DecidingTurn, Trial
 from dynajit.capture.execution.memories import (
     Memories,
     is_second_view,
@@ -34,7 +34,6 @@ from dynajit.capture.execution.structures import (
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
-    Head,
     body_of,
     elements_in,
     is_leaf,
@@ -48,7 +47,6 @@ from dynajit.capture.execution.tried_turns import (
     with_gradients,
     with_slots,
 )
-from dynajit.capture.execution.turn_items import Items, Periods
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.objects.watching import reached
@@ -64,7 +62,6 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.tensors.memory import make_leaf
 from dynajit.capture.tensors.turns import (
-    Table,
     blocks_after,
     numbers_of,
 )
@@ -98,13 +95,7 @@ class RepeatedTurn(DecidingTurn):
 
     Args:
         executor, frame: at the head of the loop.
-        before: the state in front of the turn before.
-        items: what the loop gives in the turns that are left.
-        number: of the loop.
-        period: how many turns of the program it is: as many as decide alike by their counter when
-            they are gone through again.
-        fixes_numbers: see `DecidingTurn`.
-        tables: of the caller's numbers that turns read by their counter (`Turns.tables`).
+        trial: what it is tried with.
 
     Attributes:
         is_made: it has become a loop.
@@ -117,19 +108,9 @@ class RepeatedTurn(DecidingTurn):
     #: them from the turn on.
     hands_numbers_on = True
 
-    def __init__(
-        self,
-        executor: "Executor",
-        frame: Frame,
-        before: Head,
-        items: Items,
-        number: int,
-        period: int = 1,
-        fixes_numbers: bool = False,
-        tables: Mapping[Any, Table] | None = None,
-    ) -> None:
-        super().__init__(executor, frame, before, Periods(items, period), number, fixes_numbers)
-        self._turns.tables, self.is_made = tables or {}, False
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial) -> None:
+        super().__init__(executor, frame, trial)
+        self.is_made = False
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         #: Locals with numbers of Python's that the launch computes from this turn on.
@@ -148,7 +129,7 @@ class RepeatedTurn(DecidingTurn):
         self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._stand_ins.add)
         self._tape = self._recorder.tape
-        self._follow_changed(self._changed_slots(before.heap))
+        self._follow_changed(self._changed_slots(trial.before.heap))
         self._split_structures()
 
     @property

@@ -121,7 +121,7 @@ def stays_in(body: Body, span: range, start: int, head: int) -> bool:
     Args:
         span: see `span_of`.
     """
-    work, seen = [start], {start}
+    work, seen = [start] if start in span else [], {start}
     for index in work:
         if index == head:
             return True

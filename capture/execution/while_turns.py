@@ -8,13 +8,13 @@ of a `for` (`repeated_turns`, `counted_turns`). The last turn of those is captur
 so is the one in which an answer changes.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dynajit.capture.execution.arms import both_ways, jump_at
 from dynajit.capture.execution.counted_turns import CountedTurn
+from dynajit.capture.execution.deciding_turns import Trial
 from dynajit.capture.execution.repeated_turns import RepeatedTurn
-from dynajit.capture.execution.tried_turns import Differs, Head
+from dynajit.capture.execution.tried_turns import Differs
 from dynajit.capture.execution.turn_items import Items, Periods
 from dynajit.capture.execution.ways import span_of, stays_in
 from dynajit.capture.machine.frames import Frame
@@ -22,7 +22,6 @@ from dynajit.capture.tensors.turns import (
     ENDLESS,
     MOST_LISTED,
     Asked,
-    Table,
     is_of_a_turn,
     is_of_loop,
     is_plain_number,
@@ -59,14 +58,22 @@ class Ending:
     steps: Steps
     turns: Scalar
 
+    def is_like(self, other: "Ending") -> bool:
+        """Whether another capture of the turn has found the same."""
+        mine, theirs = self.asked, other.asked
+        is_same = mine.symbol == theirs.symbol and mine.answer is theirs.answer
+        return is_same and self.steps == other.steps and key_of(self.turns) == key_of(other.turns)
+
 
 class _WhileTurn(RepeatedTurn):
     """A turn of a `while`. Mutable: see `RepeatedTurn`."""
 
-    #: The instructions of the loop.
-    _span: range
-    #: Comparisons of the turn that is being captured which lead out of the loop.
-    _asked: list[Asked]
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial) -> None:
+        #: The instructions of the loop.
+        self._span = span_of(frame.body, frame.index)
+        #: Comparisons of the turn that is being captured which lead out of the loop.
+        self._asked: list[Asked] = []
+        super().__init__(executor, frame, trial)
 
     def _begin_turn(self, counter: Scalar, place: int) -> None:
         """The frame is in the turn already."""
@@ -104,6 +111,22 @@ class _WhileTurn(RepeatedTurn):
         assert isinstance(found, Constant)
         return found
 
+    def _ending(self) -> Ending | None:
+        """How the loop ends, if its number of turns varies; None: in another way.
+
+        Raises:
+            Varies: numbers do not go up in equal steps.
+        """
+        if len(self._asked) != 1:
+            return None
+        (asked,) = self._asked
+        number = asked.b if _varying(asked) is asked.a else asked.a
+        if not isinstance(number, Scalar) or not is_of_a_turn(number):
+            return None
+        (steps,), _ = steps_of(range(1), self._numbers_after(), [number])
+        turns = _turns_until(asked, steps)
+        return None if turns is None else Ending(asked, steps, turns)
+
     def _is_own(self, number: Scalar | Constant) -> bool:
         """Whether a number is made of what turns of this loop have alone."""
         return is_of_loop(number, self._number)
@@ -121,32 +144,19 @@ class WhileTurn(_WhileTurn):
     """A turn of a `while` whose number of turns is the same in all calls.
 
     Args:
-        executor, frame, before, items, number, period, fixes_numbers, tables: see there; there are
-            no items.
+        executor, frame, trial: see there; there are no items.
         fewest: turns that pay.
 
     Attributes:
         ending: how it ends, if a number that varies between calls says so.
     """
 
-    def __init__(
-        self,
-        executor: "Executor",
-        frame: Frame,
-        before: Head,
-        items: Items,
-        number: int,
-        period: int,
-        fixes_numbers: bool,
-        tables: Mapping[Any, Table],
-        fewest: int,
-    ) -> None:
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial, fewest: int) -> None:
         self._fewest, self._is_counted, self._ends_by_any = fewest, False, False
         self.ending: Ending | None = None
-        self._asked, self._span = [], span_of(frame.body, frame.index)
         #: The other comparisons, until it is known how many turns there are.
         self._others: list[Asked] = []
-        super().__init__(executor, frame, before, items, number, period, fixes_numbers, tables)
+        super().__init__(executor, frame, trial)
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -167,7 +177,7 @@ class WhileTurn(_WhileTurn):
         self.undo()
         self._again()
         self._clear()
-        self._items, self._is_counted = Periods(_turns(count), length), True
+        self._items, self._is_counted = Periods(turns_of(count), length), True
         super().make()
 
     def _count(self) -> int:
@@ -180,18 +190,6 @@ class WhileTurn(_WhileTurn):
         if not self._asked:
             raise Differs
         return turns_alike(range(ENDLESS), self._numbers_after(), self._asked)
-
-    def _ending(self) -> Ending | None:
-        """How a loop ends whose number of turns varies; None: in another way."""
-        if len(self._asked) != 1:
-            return None
-        (asked,) = self._asked
-        number = asked.b if _varying(asked) is asked.a else asked.a
-        if not isinstance(number, Scalar) or not is_of_a_turn(number):
-            return None
-        (steps,), _ = steps_of(range(1), self._numbers_after(), [number])
-        turns = _turns_until(asked, steps)
-        return None if turns is None else Ending(asked, steps, turns)
 
     def _clear(self) -> None:
         super()._clear()
@@ -226,15 +224,13 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
     """A turn of a `while` whose number of turns is known at run time only.
 
     Args:
+        executor, frame, trial: see there; the items end with the number of turns.
         ending: how it ends.
     """
 
-    def __init__(
-        self, executor: "Executor", frame: Frame, before: Head, ending: Ending, number: int
-    ) -> None:
-        self._ending = ending
-        self._asked, self._span = [], span_of(frame.body, frame.index)
-        super().__init__(executor, frame, before, _turns(ending.turns), number)
+    def __init__(self, executor: "Executor", frame: Frame, trial: Trial, ending: Ending) -> None:
+        self._said = ending
+        super().__init__(executor, frame, trial)
         self.decides = True
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
@@ -253,16 +249,8 @@ class CountedWhileTurn(_WhileTurn, CountedTurn):
         Raises:
             Differs: it does not end as it was said to.
         """
-        if len(self._asked) != 1:
-            raise Differs
-        (asked,), said = self._asked, self._ending
-        number = asked.b if _varying(asked) is asked.a else asked.a
-        if not isinstance(number, Scalar) or not is_of_a_turn(number):
-            raise Differs
-        (steps,), _ = steps_of(range(1), self._numbers_after(), [number])
-        is_same = asked.symbol == said.asked.symbol and asked.answer is said.asked.answer
-        is_same = is_same and key_of(_varying(asked)) == key_of(_varying(said.asked))
-        if not is_same or steps != said.steps:
+        found = self._ending()
+        if found is None or not found.is_like(self._said):
             raise Differs
         super()._finish()
 
@@ -301,16 +289,11 @@ def _combined(symbol: str, a: Scalar | int, b: Scalar | int) -> Scalar:
     return Scalar(FUNCTIONS[symbol](*[side.value for side in sides]), None, (symbol, sides))
 
 
-def uncounted() -> Items:
-    """The turns of a loop, as long as nobody knows how many there are."""
-    return _turns(MOST_LISTED)
-
-
-def _turns(count: int | Scalar) -> Items:
-    """So many turns without items."""
+def turns_of(count: int | Scalar = MOST_LISTED) -> Items:
+    """So many turns without items: as many as are found one by one, where nobody knows yet."""
     stop = count if isinstance(count, Scalar) else None
     length = count.value if isinstance(count, Scalar) else count
     return Items(range(int(length)), lambda number: number, lambda done: None, stop=stop)
 
 
-__all__ = ["CountedWhileTurn", "Ending", "WhileTurn", "uncounted"]
+__all__ = ["CountedWhileTurn", "Ending", "WhileTurn", "turns_of"]

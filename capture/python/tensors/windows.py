@@ -23,7 +23,7 @@ from dynajit.capture.values.symbolic import NONE, Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import bool_, int64
+from dynajit.core.types.dtypes import bool_, int64, uint8
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.contents import require
@@ -88,34 +88,34 @@ def _is_computed(entry: SliceValue) -> bool:
 def _dims_of(
     machine: Machine, tensor: TensorValue, entries: Sequence[Value]
 ) -> Sequence[int | None]:
-    """For each entry of a key the dim that it is for; None: of several, of none, or not known."""
-    rank = tensor_type(machine, tensor).rank
+    """For each entry of a key the dim that it is for; None: for none, for several, or not known."""
     taken = [_dims_taken(machine, entry) for entry in entries]
-    rests = [place for place, count in enumerate(taken) if count < 0]
-    if len(rests) > 1:
+    known = [count for count in taken if count is not None]
+    others = sum(isinstance(entry, Constant) and entry.value is ... for entry in entries)
+    if len(known) + others < len(entries) or others > 1:
         return [None] * len(entries)
-    missing = rank - sum(count for count in taken if count > 0)
+    rest = tensor_type(machine, tensor).rank - sum(known)
     found: list[int | None] = []
     dim = 0
     for count in taken:
-        found.append(dim if count == 1 and dim < rank else None)
-        dim += missing if count < 0 else count
-    return found
+        found.append(dim if count == 1 else None)
+        dim += rest if count is None else count
+    return found if rest >= 0 else [None] * len(entries)
 
 
-def _dims_taken(machine: Machine, entry: Value) -> int:
-    """How many dims an entry of a key is for; -1: all that others leave, or it is not known."""
+def _dims_taken(machine: Machine, entry: Value) -> int | None:
+    """How many dims an entry of a key is for; None: all that others leave, or it is not known."""
     if is_none(machine, entry):
         return 0
     if isinstance(entry, SliceValue) or is_count(entry):
         return 1
     if isinstance(entry, (Constant, Scalar)):
-        return 1 if entry.python_type is int else -1
+        return 1 if entry.python_type is int else None
     held = elements_of(machine, entry)
     if held is None:
-        return -1
+        return None
     kind = tensor_type(machine, held)
-    return int(kind.rank) if kind.dtype is bool_ else 1
+    return int(kind.rank) if kind.dtype in (bool_, uint8) else 1  # PyTorch's masks of old
 
 
 def _window(machine: Machine, tensor: TensorValue, dim: int, entry: SliceValue) -> _Window | None:

@@ -4,6 +4,7 @@ signal, blocks that are written.
 Results are plain Python's in values, dtypes, strides, memory, versions and gradients.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -397,3 +398,71 @@ def test_a_view_of_a_computed_place_is_made_behind_the_launch() -> None:
         other.add_(1)
         part.add_(1)
         assert_same((y, part), (z, other))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "[0, 2], {w}",
+        "{w}, [0, 2]",
+        "[[0, 1], [2, 0]], {w}",
+        "[True, False, True], {w}",
+        "p, {w}",
+        "p, p, {w}",
+        "{w}, p",
+        "m, {w}",
+        "two, {w}",
+        "{w}, two",
+        "t, {w}",
+        "old, {w}",
+        "None, {w}",
+        "{w}, None, [1]",
+        "..., {w}",
+        "..., {w}, 1",
+        "1, ..., {w}",
+        "1, {w}, 2",
+        "-1, {w}",
+        "[1], ..., {w}",
+        "{w}, ..., [1]",
+        "p, None, {w}",
+        "{w}, {w}",
+        "{w}, 1, {w}",
+        ":, {w}",
+        "{w}, ::2",
+        "1:, {w}, 2",
+        "i % 3, {w}",
+        "{w}, i",
+        "True, {w}",
+        "{w}, i:",
+    ],
+)
+@pytest.mark.parametrize("module", ["dj", "np"])
+def test_a_window_is_of_the_dim_that_its_place_in_the_key_says(key: str, module: str) -> None:
+    """Sums do not tell the dims apart: elements have weights by their place."""
+    text = (
+        "def run(x, p, m, two, t, old):\n"
+        " total = x[0, 0, 0] * 0\n"
+        " for i in range(18):\n"
+        f"  part = x[{key.format(w='i:i + 2')}]\n"
+        "  total = total * 0.5 + (part * part).sum()\n"
+        " return total\n"
+    )
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    run = namespace["run"]
+    values = np.random.default_rng(0).random((30, 30, 30))
+    places, mask = np.array([2, 0]), np.arange(30) % 3 == 0
+    given = (values, places, mask, values[:, :, 0] > 0.7, np.array(True), mask.astype(np.uint8))
+    args = given if module == "np" else tuple(map(dj.tensor, given))
+    results = []
+    for function in (run, dj.compile(run)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                results.append(float(function(*args)))
+            except Exception as error:
+                results.append(type(error))
+    assert type(results[0]) is type(results[1])
+    assert results[0] == (
+        pytest.approx(results[1], rel=1e-9) if type(results[1]) is float else results[1]
+    )
